@@ -75,7 +75,7 @@ func TestStrangersLearnNothing(t *testing.T) {
 func TestAnAdministratorsSessionIsNoAdministrator(t *testing.T) {
 	h := start(t, newFake(), func(c *Config) { c.GPUs = crowded })
 	for _, c := range []spawner.Caller{{User: "root", Admin: true, Workload: "s-root"}, {User: "bob"}, {Spawner: true}} {
-		for _, g := range h.API.InventoryFor(c).GPUs {
+		for _, g := range h.API.GPUs.InventoryFor(c).GPUs {
 			if strings.Contains(g.Why, "4711") {
 				t.Errorf("%+v reads %q", c, g.Why)
 			}

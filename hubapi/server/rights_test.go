@@ -45,7 +45,7 @@ func TestProfilesByTheirRights(t *testing.T) {
 	if err != nil || len(mine) != 1 || mine[0].Name != "small" {
 		t.Errorf("alice's profiles: %+v %v", mine, err)
 	}
-	if targets := h.API.SSHTargets(httptest.NewRequest("GET", "/", nil), spawner.Caller{Hub: "main", User: "alice"}); slices.Contains(targets, "closed") {
+	if targets := h.API.SSH.SSHTargets(httptest.NewRequest("GET", "/", nil), spawner.Caller{Hub: "main", User: "alice"}); slices.Contains(targets, "closed") {
 		t.Errorf("ssh gets her to %q", targets)
 	}
 	for _, options := range []map[string]any{{"profile": "closed"}, {"profile": "closed", "environment": theDigest}} {

@@ -26,7 +26,7 @@ func (s *Server) Public() http.Handler {
 	if s.cfg.Link != nil {
 		r.Get(LinkPath, web.GetOnly(s.Web.Plain(s.cfg.Link)))
 	}
-	s.API.OpenSSH(r)
+	s.API.SSH.OpenSSH(r)
 	s.logins.Open(r)
 	s.API.DocumentRoutes(r)
 	r.Route(hubapi.Base, func(r chi.Router) {
@@ -41,7 +41,7 @@ func (s *Server) Public() http.Handler {
 		r.Handle("/v2/*", s.cfg.Registry)
 		r.Handle("/sif/*", s.cfg.Registry)
 	}
-	s.API.KernelRoutes(r, s.Web.ByToken)
+	s.API.Kernels.KernelRoutes(r, s.Web.ByToken)
 	r.NotFound(s.proxy.ServeHTTP)
 	r.MethodNotAllowed(s.Web.NotAllowed)
 	return r
@@ -58,7 +58,7 @@ func (s *Server) AgentAPI() http.Handler {
 		s.logins.Routes(r)
 		r.Get("/spawn-form", s.Web.Plain(s.pages.SpawnForm))
 	})
-	s.API.KernelRoutes(r, s.Web.ByAgent)
+	s.API.Kernels.KernelRoutes(r, s.Web.ByAgent)
 	r.NotFound(s.Web.NoRoute)
 	r.MethodNotAllowed(s.Web.NotAllowed)
 	return r

@@ -1,7 +1,7 @@
 // Package server serves Slipway's HTTP. It makes its rooms and mounts them: the native API, the pages, the session
 // proxy, the Outpost protocol, and what they share below. Who imports whom goes one way: audit and hubs know no other
-// room, web knows these two, convert, offers, feeds, proxy, outpost and logins stand on web, the API on those, usage on
-// the API, and the pages on all.
+// room, web knows these two, convert, offers, feeds, proxy, servers, outpost and logins stand on web, the API on those,
+// usage on the API, and the pages on all.
 //
 // A handler translates, and nothing else: who may do what is decided by the engine's methods, which take the caller. A
 // clean shutdown ends every stream.
@@ -29,6 +29,7 @@ import (
 	"slipway/hubapi/server/outpost"
 	"slipway/hubapi/server/pages"
 	"slipway/hubapi/server/proxy"
+	"slipway/hubapi/server/servers"
 	"slipway/hubapi/server/usage"
 	"slipway/hubapi/server/web"
 	"slipway/internal/accesstokens"
@@ -169,6 +170,9 @@ func New(cfg Config) *Server {
 	}, s.Web)
 	s.API = api.New(api.Config{
 		Web: s.Web, Audit: s.Audit, Hubs: s.hubs, Offers: s.offers, Convert: s.convert, Feeds: s.feeds,
+		Servers: servers.New(servers.Config{
+			Web: s.Web, Hubs: s.hubs, Convert: s.convert, Workloads: cfg.Engine,
+		}),
 		Workloads: cfg.Engine, Sessions: cfg.Engine, Jobs: cfg.Engine, Reports: cfg.Engine, Files: cfg.Engine,
 		Catalogue: cfg.Catalogue, Policy: cfg.Jobs,
 		Environments: cfg.Environments, Freeze: cfg.Freeze, Shipper: cfg.Shipper, Exporter: cfg.Exporter,

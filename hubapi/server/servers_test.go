@@ -135,7 +135,7 @@ func TestNothingStarts(t *testing.T) {
 		began := time.Now()
 		servers := &fakeServers{now: hub.Server{Pending: "spawn"}, unready: 1e6}
 		s := New(Config{Engine: newFake(), Logger: quiet(), Hubs: []hubs.Hub{{Name: "main", APIURL: &url.URL{}, Servers: servers}}})
-		_, _, err := s.API.StartFor(t.Context(), spawner.Caller{Hub: "main", User: "alice"}, hubapi.ServerRequest{}, func(hubapi.Progress) { t.Error("something is told") })
+		_, _, err := s.API.Servers.StartFor(t.Context(), spawner.Caller{Hub: "main", User: "alice"}, hubapi.ServerRequest{}, func(hubapi.Progress) { t.Error("something is told") })
 		if took := time.Since(began); !errs.Is(err, errs.Conflict) || took < 30*time.Second || took > 30*time.Second+200*time.Millisecond {
 			t.Errorf("after %s: %v", took, err)
 		}
@@ -194,7 +194,7 @@ func TestOnlyUsersStartServers(t *testing.T) {
 		{System: true}:                                false,
 		{Hub: "main", Spawner: true, User: "alice"}:   false,
 	} {
-		if err := h.API.StopFor(t.Context(), c, "none"); (err == nil) != want {
+		if err := h.API.Servers.StopFor(t.Context(), c, "none"); (err == nil) != want {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -214,7 +214,7 @@ func TestStartFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := start(t, newFake(lab("s-2", "alice", "/user/alice/")), func(cfg *Config) { cfg.Hubs[0].Servers = test.servers })
-			session, asked, err := h.API.StartFor(t.Context(), alice, hubapi.ServerRequest{}, func(hubapi.Progress) {})
+			session, asked, err := h.API.Servers.StartFor(t.Context(), alice, hubapi.ServerRequest{}, func(hubapi.Progress) {})
 			if asked != test.asked || (err != nil) != test.fails || (err == nil) != (session.ID == "s-2") {
 				t.Errorf("%+v, %v, %v", session, asked, err)
 			}
@@ -234,7 +234,7 @@ func coming(id spawner.ID, again bool) spawner.Workload {
 func TestStopFor(t *testing.T) {
 	alice := spawner.Caller{Hub: "main", User: "alice"}
 	h := start(t, newFake(coming("s-2", true)), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
-	if err := h.API.StopFor(t.Context(), alice, ""); err != nil {
+	if err := h.API.Servers.StopFor(t.Context(), alice, ""); err != nil {
 		t.Fatal(err)
 	}
 	if w, err := h.cfg.Engine.Get(t.Context(), alice, "s-2"); err != nil || w.Want != spawner.WantStopped {
@@ -243,18 +243,18 @@ func TestStopFor(t *testing.T) {
 	engine := newFake()
 	late := &fakeServers{before: []hub.Server{{Pending: "spawn"}}, looked: func() { engine.set(coming("s-3", false)) }}
 	h = start(t, engine, func(cfg *Config) { cfg.Hubs[0].Servers = late })
-	if err := h.API.StopFor(t.Context(), alice, ""); err != nil {
+	if err := h.API.Servers.StopFor(t.Context(), alice, ""); err != nil {
 		t.Fatal(err)
 	}
 	if w, err := h.cfg.Engine.Get(t.Context(), alice, "s-3"); !errs.Is(err, errs.NotFound) {
 		t.Errorf("%+v, %v", w, err)
 	}
 	h = start(t, newFake(), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
-	if err := h.API.StopFor(t.Context(), alice, ""); err != nil {
+	if err := h.API.Servers.StopFor(t.Context(), alice, ""); err != nil {
 		t.Errorf("nothing is started: %v", err)
 	}
 	h = start(t, newFake(lab("s-4", "alice", "/user/alice/")), func(cfg *Config) { cfg.Hubs[0].Servers = &fakeServers{} })
-	if err := h.API.StopFor(t.Context(), alice, ""); err != nil {
+	if err := h.API.Servers.StopFor(t.Context(), alice, ""); err != nil {
 		t.Fatal(err)
 	}
 	if w, err := h.cfg.Engine.Get(t.Context(), alice, "s-4"); err != nil || w.Want != spawner.WantRunning {

@@ -328,7 +328,7 @@ func rules() map[string]rule {
 		"hubapi/server/api": {
 			own: []string{
 				"hubapi", "hubapi/openapi", "hubapi/server/audit", "hubapi/server/convert", "hubapi/server/feeds",
-				"hubapi/server/hubs", "hubapi/server/logins", "hubapi/server/offers", "hubapi/server/web",
+				"hubapi/server/hubs", "hubapi/server/logins", "hubapi/server/offers", "hubapi/server/servers", "hubapi/server/web",
 				"internal/agent/control", "internal/clock", "internal/credentials", "internal/errs", "internal/gpu", "internal/units",
 				"internal/devicelogin", "internal/metrics", "internal/secret", "internal/sshauth", "kernels", "spawner",
 				"spawner/catalog",
@@ -386,6 +386,12 @@ func rules() map[string]rule {
 			},
 			outside: []string{"github.com/go-chi/chi"},
 		},
+		"hubapi/server/servers": {
+			own: []string{
+				"hubapi", "hubapi/server/convert", "hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/web",
+				"internal/clock", "internal/errs", "spawner",
+			},
+		},
 		"hubapi/server/usage": {
 			own: []string{
 				"hubapi", "hubapi/server/api", "hubapi/server/convert", "hubapi/server/web", "internal/chart",
@@ -405,7 +411,7 @@ func rules() map[string]rule {
 				"hubapi", "hubapi/server/api", "hubapi/server/audit", "hubapi/server/convert",
 				"hubapi/server/feeds", "hubapi/server/hubs", "hubapi/server/logins", "hubapi/server/offers",
 				"hubapi/server/outpost",
-				"hubapi/server/pages", "hubapi/server/proxy", "hubapi/server/usage", "hubapi/server/web", "internal/gpu",
+				"hubapi/server/pages", "hubapi/server/proxy", "hubapi/server/servers", "hubapi/server/usage", "hubapi/server/web", "internal/gpu",
 				"internal/accesstokens", "internal/devicelogin", "internal/metrics", "internal/secret", "internal/sshauth",
 				"spawner", "spawner/catalog",
 			},

@@ -24,8 +24,8 @@ func (s *service) makeGate(context.Context) error {
 	}
 	c := s.cfg.SSH
 	s.gate = sshgate.New(sshgate.Config{
-		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.workloads, Start: s.server.API.StartFor,
-		Stop: s.server.API.StopFor,
+		Gatekeeper: gatekeeper{s.sshKeys}, Engine: s.workloads, Start: s.server.API.Servers.StartFor,
+		Stop: s.server.API.Servers.StopFor,
 		Audit: func(ctx context.Context, c spawner.Caller, action, what string, err error, which ...any) {
 			s.server.Audit.Write(ctx, c, "ssh", action, what, err, which...)
 		},

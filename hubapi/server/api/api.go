@@ -16,6 +16,7 @@ import (
 	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/offers"
+	"slipway/hubapi/server/servers"
 	"slipway/hubapi/server/web"
 	"slipway/internal/agent/control"
 	"slipway/internal/devicelogin"
@@ -82,6 +83,7 @@ type Config struct {
 	Offers  *offers.Offers
 	Convert *convert.Converter
 	Feeds   *feeds.Feeds
+	Servers *servers.Servers
 
 	Workloads Workloads
 	Sessions  Sessions
@@ -119,11 +121,64 @@ type Config struct {
 	Logger          *slog.Logger
 }
 
-// API serves the native API.
+// API serves the native API. Each resource has handlers of its own, with what they need of others.
 type API struct {
-	cfg          Config
-	issuerLogins *issuerLogins
+	web *web.Core
+
+	Sessions     *SessionHandlers
+	Servers      *servers.Servers
+	Jobs         *JobHandlers
+	Scans        *ScanHandlers
+	Environments *EnvironmentHandlers
+	GPUs         *GPUHandlers
+	Data         *DataHandlers
+	Kernels      *KernelHandlers
+	SSH          *SSHHandlers
+	Credentials  *CredentialHandlers
+	Users        *UserHandlers
 }
 
 // New makes an API.
-func New(cfg Config) *API { return &API{cfg: cfg, issuerLogins: newIssuerLogins()} }
+func New(cfg Config) *API {
+	all := lookup{web: cfg.Web, workloads: cfg.Workloads}
+	jobs := &JobHandlers{
+		lookup: all, convert: cfg.Convert, feeds: cfg.Feeds, jobs: cfg.Jobs, reports: cfg.Reports, files: cfg.Files,
+		policy: cfg.Policy,
+	}
+	ssh := &SSHHandlers{
+		web: cfg.Web, hubs: cfg.Hubs, offers: cfg.Offers, workloads: cfg.Workloads, authority: cfg.SSH,
+		logins: cfg.Logins,
+	}
+	return &API{
+		web: cfg.Web,
+		Sessions: &SessionHandlers{
+			lookup: all, hubs: cfg.Hubs, offers: cfg.Offers, convert: cfg.Convert, feeds: cfg.Feeds,
+			sessions: cfg.Sessions, files: cfg.Files, catalogue: cfg.Catalogue, environments: cfg.Environments,
+			log: cfg.Logger,
+		},
+		Servers: cfg.Servers,
+		Jobs:    jobs,
+		Scans: &ScanHandlers{
+			lookup: all, job: jobs, convert: cfg.Convert, feeds: cfg.Feeds, jobs: cfg.Jobs, reports: cfg.Reports,
+		},
+		Environments: &EnvironmentHandlers{
+			lookup: all, feeds: cfg.Feeds, environments: cfg.Environments, freeze: cfg.Freeze, shipper: cfg.Shipper,
+			exporter: cfg.Exporter, registry: cfg.Credentials, metrics: cfg.Metrics,
+		},
+		GPUs: &GPUHandlers{
+			lookup: all, inventory: cfg.GPUs, used: cfg.GPUSeries, publish: cfg.PublishGPUs, keeper: cfg.Keeper,
+			pool: cfg.Pool,
+		},
+		Data:    &DataHandlers{lookup: all, storage: cfg.Storage, doctor: cfg.DataDoctor},
+		Kernels: &KernelHandlers{web: cfg.Web, audit: cfg.Audit, menu: cfg.KernelMenu, gateway: cfg.Kernels},
+		SSH:     ssh,
+		Credentials: &CredentialHandlers{
+			web: cfg.Web, audit: cfg.Audit, workloads: cfg.Workloads, credentials: cfg.UserCredentials,
+			principal: cfg.Principal, issuerLogins: newIssuerLogins(),
+		},
+		Users: &UserHandlers{
+			web: cfg.Web, offers: cfg.Offers, ssh: ssh, authority: cfg.SSH, people: cfg.People, quota: cfg.Quota,
+			credentials: cfg.UserCredentials, principal: cfg.Principal,
+		},
+	}
+}

@@ -11,7 +11,7 @@ import (
 )
 
 // putBlob takes the body as it is for an input file of jobs to come.
-func (s *API) putBlob(w http.ResponseWriter, r *http.Request) error {
+func (s *JobHandlers) putBlob(w http.ResponseWriter, r *http.Request) error {
 	digest, err := web.Param(r, "digest")
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (s *API) putBlob(w http.ResponseWriter, r *http.Request) error {
 	}
 	body := &unhurried{r.Body, http.NewResponseController(w)}
 	defer body.end()
-	if err := s.cfg.Files.PutBlob(r.Context(), web.CallerOf(r.Context()), digest, body); err != nil {
+	if err := s.files.PutBlob(r.Context(), web.CallerOf(r.Context()), digest, body); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -32,12 +32,12 @@ func (s *API) putBlob(w http.ResponseWriter, r *http.Request) error {
 }
 
 // hasBlob says by its status whether the caller has put a file.
-func (s *API) hasBlob(w http.ResponseWriter, r *http.Request) error {
+func (s *JobHandlers) hasBlob(w http.ResponseWriter, r *http.Request) error {
 	digest, err := web.Param(r, "digest")
 	if err != nil {
 		return err
 	}
-	if !s.cfg.Files.HasBlob(r.Context(), web.CallerOf(r.Context()), digest) {
+	if !s.files.HasBlob(r.Context(), web.CallerOf(r.Context()), digest) {
 		return errs.New(errs.NotFound, "you have put no file of this digest").With("put it")
 	}
 	w.WriteHeader(http.StatusOK)

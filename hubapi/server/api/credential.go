@@ -16,7 +16,7 @@ import (
 type Credentials func(ctx context.Context, c spawner.Caller, id spawner.ID) (hubapi.EnvironmentCredential, error)
 
 // environmentCredential gives a credential. It is in no cache, and in the log without its password.
-func (s *API) environmentCredential(w http.ResponseWriter, r *http.Request) error {
+func (s *EnvironmentHandlers) environmentCredential(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.CredentialRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (s *API) environmentCredential(w http.ResponseWriter, r *http.Request) erro
 	c := web.CallerOf(r.Context())
 	id := cmp.Or(spawner.ID(req.Workload), c.Workload)
 	switch {
-	case s.cfg.Credentials == nil:
+	case s.registry == nil:
 		return NoEnvironments()
 	case c.Spawner:
 		return errs.New(errs.Forbidden, "a hub's spawner runs nothing in environments").
@@ -32,7 +32,7 @@ func (s *API) environmentCredential(w http.ResponseWriter, r *http.Request) erro
 	case id == "":
 		return errs.Bad("workload", "", "name a session or job of yours, or ask from within one")
 	}
-	out, err := s.cfg.Credentials(r.Context(), c, id)
+	out, err := s.registry(r.Context(), c, id)
 	if err != nil {
 		return err
 	}

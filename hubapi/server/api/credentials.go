@@ -41,29 +41,39 @@ type DeviceLogins interface {
 	Device(ctx context.Context, principal, grantID string) (credentials.Entry, error)
 }
 
+// CredentialHandlers serve users' tokens and proxies.
+type CredentialHandlers struct {
+	web          *web.Core
+	audit        *audit.Log
+	workloads    Workloads
+	credentials  UserCredentials
+	principal    func(hub string, user spawner.User) string
+	issuerLogins *issuerLogins
+}
+
 // credentialRoutes are the routes of users' tokens and proxies.
-func (s *API) credentialRoutes(r chi.Router) {
-	r.Method("GET", "/credentials", web.Serve(s.cfg.Web, 200, s.listCredentials))
+func (s *CredentialHandlers) credentialRoutes(r chi.Router) {
+	r.Method("GET", "/credentials", web.Serve(s.web, 200, s.listCredentials))
 	r.Method(
 		"PUT", "/credentials/"+hubapi.ProxyCredential,
-		web.Serve(s.cfg.Web, 200, audit.Told(s.PutProxy, AuditProxyPut)),
+		web.Serve(s.web, 200, audit.Told(s.PutProxy, AuditProxyPut)),
 	)
 	r.Method(
 		"PUT", "/credentials/{name}/refresh-token",
-		web.Serve(s.cfg.Web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)),
+		web.Serve(s.web, 200, audit.Told(s.giveRefreshToken, auditTokenGiven)),
 	)
 	r.Method(
-		"POST", "/credentials/{name}/renew", web.Serve(s.cfg.Web, 200, audit.Told(s.RenewCredential, AuditRenewed)),
+		"POST", "/credentials/{name}/renew", web.Serve(s.web, 200, audit.Told(s.RenewCredential, AuditRenewed)),
 	)
 	r.Method(
 		"DELETE", "/credentials/{name}",
-		web.Serve(s.cfg.Web, 200, audit.Told(s.RemoveCredential, AuditCredentialRemoved)),
+		web.Serve(s.web, 200, audit.Told(s.RemoveCredential, AuditCredentialRemoved)),
 	)
 	r.Method(
 		"POST", "/credentials/{name}/login",
-		web.Serve(s.cfg.Web, 200, audit.Told(s.BeginCredentialLogin, AuditLoginBegun)),
+		web.Serve(s.web, 200, audit.Told(s.BeginCredentialLogin, AuditLoginBegun)),
 	)
-	r.Method("GET", "/credential-logins/{id}", web.Serve(s.cfg.Web, 200, s.awaitCredentialLogin).GetOnly())
+	r.Method("GET", "/credential-logins/{id}", web.Serve(s.web, 200, s.awaitCredentialLogin).GetOnly())
 }
 
 // Use is what somebody wants to do with credentials.
@@ -80,11 +90,11 @@ const (
 // another. It is the one place that decides who may. What runs in a session may be somebody else's, so a session only
 // looks and brings; a job does neither. An administrator sees and removes what others have, and nothing else: there is
 // no way to read a secret for anybody.
-func (s *API) Principal(r *http.Request, user string, what Use) (string, error) {
+func (s *CredentialHandlers) Principal(r *http.Request, user string, what Use) (string, error) {
 	c := web.CallerOf(r.Context())
 	own := user == "" || user == string(c.User)
 	switch {
-	case s.cfg.UserCredentials == nil:
+	case s.credentials == nil:
 		return "", errs.New(errs.Missing, "this service keeps no tokens and no proxies").
 			With("its administrator sets credentials in its configuration")
 	case c.Spawner || c.System || c.User == "":
@@ -98,14 +108,14 @@ func (s *API) Principal(r *http.Request, user string, what Use) (string, error) 
 			With("leave the user out: you have your own; administrators see and remove those of others")
 	}
 	if own {
-		return s.cfg.Principal(c.Hub, c.User), nil
+		return s.principal(c.Hub, c.User), nil
 	}
-	return s.cfg.Principal(c.Hub, spawner.User(user)), nil
+	return s.principal(c.Hub, spawner.User(user)), nil
 }
 
 // fromWithin decides for callers in a workload.
-func (s *API) fromWithin(ctx context.Context, c spawner.Caller, own bool, what Use) error {
-	w, err := s.cfg.Workloads.Get(ctx, web.Service(), c.Workload)
+func (s *CredentialHandlers) fromWithin(ctx context.Context, c spawner.Caller, own bool, what Use) error {
+	w, err := s.workloads.Get(ctx, web.Service(), c.Workload)
 	switch {
 	case err != nil:
 		return err
@@ -123,20 +133,20 @@ func (s *API) fromWithin(ctx context.Context, c spawner.Caller, own bool, what U
 	return nil
 }
 
-func (s *API) listCredentials(r *http.Request, _ web.None) (hubapi.Credentials, error) {
+func (s *CredentialHandlers) listCredentials(r *http.Request, _ web.None) (hubapi.Credentials, error) {
 	user := r.URL.Query().Get("user")
 	principal, err := s.Principal(r, user, Look)
 	if err != nil {
 		return hubapi.Credentials{}, err
 	}
-	list, err := s.cfg.UserCredentials.List(r.Context(), principal)
+	list, err := s.credentials.List(r.Context(), principal)
 	if err != nil {
 		return hubapi.Credentials{}, err
 	}
 	c := web.CallerOf(r.Context())
 	out := hubapi.Credentials{
 		User: string(c.User), Credentials: []hubapi.Credential{},
-		Issuers: convert.OrEmpty(s.cfg.UserCredentials.Issuers()), Proxies: s.cfg.UserCredentials.Proxies(),
+		Issuers: convert.OrEmpty(s.credentials.Issuers()), Proxies: s.credentials.Proxies(),
 	}
 	if user != "" && user != out.User {
 		out.User = user
@@ -149,33 +159,33 @@ func (s *API) listCredentials(r *http.Request, _ web.None) (hubapi.Credentials, 
 }
 
 // PutProxy takes a proxy; from a workload only one of the same person as the one before.
-func (s *API) PutProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Credential, error) {
+func (s *CredentialHandlers) PutProxy(r *http.Request, in hubapi.ProxyRequest) (hubapi.Credential, error) {
 	principal, err := s.Principal(r, "", bring)
 	if err != nil {
 		return hubapi.Credential{}, err
 	}
-	put := s.cfg.UserCredentials.PutProxy
+	put := s.credentials.PutProxy
 	if web.CallerOf(r.Context()).Workload != "" {
-		put = s.cfg.UserCredentials.RenewProxy
+		put = s.credentials.RenewProxy
 	}
 	e, err := put(r.Context(), principal, secret.New(in.Proxy))
 	return convert.Credential(e), err
 }
 
-func (s *API) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest) (hubapi.Credential, error) {
+func (s *CredentialHandlers) giveRefreshToken(r *http.Request, in hubapi.RefreshTokenRequest) (hubapi.Credential, error) {
 	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
-		return s.cfg.UserCredentials.PutRefresh(ctx, principal, name, secret.New(in.RefreshToken))
+		return s.credentials.PutRefresh(ctx, principal, name, secret.New(in.RefreshToken))
 	})
 }
 
-func (s *API) RenewCredential(r *http.Request, _ web.None) (hubapi.Credential, error) {
+func (s *CredentialHandlers) RenewCredential(r *http.Request, _ web.None) (hubapi.Credential, error) {
 	return s.managed(r, func(ctx context.Context, principal, name string) (credentials.Entry, error) {
-		return s.cfg.UserCredentials.Renew(ctx, principal, name)
+		return s.credentials.Renew(ctx, principal, name)
 	})
 }
 
 // managed does something with the caller's credential of the name in the path.
-func (s *API) managed(
+func (s *CredentialHandlers) managed(
 	r *http.Request, do func(ctx context.Context, principal, name string) (credentials.Entry, error),
 ) (hubapi.Credential, error) {
 	principal, err := s.Principal(r, "", Manage)
@@ -190,7 +200,7 @@ func (s *API) managed(
 	return convert.Credential(e), err
 }
 
-func (s *API) RemoveCredential(r *http.Request, _ web.None) (hubapi.CredentialRemoval, error) {
+func (s *CredentialHandlers) RemoveCredential(r *http.Request, _ web.None) (hubapi.CredentialRemoval, error) {
 	principal, err := s.Principal(r, r.URL.Query().Get("user"), remove)
 	if err != nil {
 		return hubapi.CredentialRemoval{}, err
@@ -204,11 +214,11 @@ func (s *API) RemoveCredential(r *http.Request, _ web.None) (hubapi.CredentialRe
 
 // removal takes a credential away. That its issuer was not told is no failure: it is gone here, which is said with what
 // is left to do.
-func (s *API) removal(r *http.Request, principal, name string) (hubapi.CredentialRemoval, error) {
+func (s *CredentialHandlers) removal(r *http.Request, principal, name string) (hubapi.CredentialRemoval, error) {
 	out := hubapi.CredentialRemoval{Name: name}
-	err := s.cfg.UserCredentials.Remove(r.Context(), principal, name)
+	err := s.credentials.Remove(r.Context(), principal, name)
 	if errs.Is(err, errs.Unavailable) || errs.Is(err, errs.Missing) {
-		said := s.cfg.Web.InWords(r, err).Error
+		said := s.web.InWords(r, err).Error
 		out.Note, err = web.Sentence(said.Message), nil
 		if said.Remedy != "" {
 			out.Note += " " + web.Sentence(said.Remedy)

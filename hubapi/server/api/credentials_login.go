@@ -56,8 +56,8 @@ func (l *issuerLogins) find(principal, id string) (*issuerLogin, error) {
 }
 
 // beginLogin begins a login at an issuer, and waits for it in the background.
-func (s *API) beginLogin(ctx context.Context, principal, issuer string) (hubapi.CredentialLogin, error) {
-	g, err := s.cfg.UserCredentials.BeginDevice(ctx, principal, issuer)
+func (s *CredentialHandlers) beginLogin(ctx context.Context, principal, issuer string) (hubapi.CredentialLogin, error) {
+	g, err := s.credentials.BeginDevice(ctx, principal, issuer)
 	if err != nil {
 		return hubapi.CredentialLogin{}, err
 	}
@@ -67,11 +67,11 @@ func (s *API) beginLogin(ctx context.Context, principal, issuer string) (hubapi.
 	}
 	s.issuerLogins.add(login)
 	caller, request := web.CallerOf(ctx), web.TraceOf(ctx).ID
-	s.cfg.Web.Background(func(ctx context.Context) {
+	s.web.Background(func(ctx context.Context) {
 		defer close(login.done)
-		login.entry, login.err = s.cfg.UserCredentials.Device(ctx, principal, g.ID)
+		login.entry, login.err = s.credentials.Device(ctx, principal, g.ID)
 		if login.err == nil {
-			s.cfg.Audit.Write(ctx, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
+			s.audit.Write(ctx, caller, "issuer", "issuer login", "a login at an issuer is confirmed", nil,
 				"credential", issuer, "subject", login.entry.Subject, "request", request)
 		}
 	})
@@ -79,7 +79,7 @@ func (s *API) beginLogin(ctx context.Context, principal, issuer string) (hubapi.
 }
 
 // IssuerLogin returns a login of a user's, whether it has ended, and why it has failed. It does not wait.
-func (s *API) IssuerLogin(principal, id string) (told hubapi.CredentialLogin, ended bool, err error) {
+func (s *CredentialHandlers) IssuerLogin(principal, id string) (told hubapi.CredentialLogin, ended bool, err error) {
 	login, err := s.issuerLogins.find(principal, id)
 	if err != nil {
 		return hubapi.CredentialLogin{}, false, err
@@ -92,7 +92,7 @@ func (s *API) IssuerLogin(principal, id string) (told hubapi.CredentialLogin, en
 	}
 }
 
-func (s *API) BeginCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLogin, error) {
+func (s *CredentialHandlers) BeginCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLogin, error) {
 	principal, err := s.Principal(r, "", Manage)
 	if err != nil {
 		return hubapi.CredentialLogin{}, err
@@ -107,7 +107,7 @@ func (s *API) BeginCredentialLogin(r *http.Request, _ web.None) (hubapi.Credenti
 // loginWait is how long a look at a login waits.
 const loginWait = 20 * time.Second
 
-func (s *API) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLoginState, error) {
+func (s *CredentialHandlers) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.CredentialLoginState, error) {
 	principal, err := s.Principal(r, "", Manage)
 	if err != nil {
 		return hubapi.CredentialLoginState{}, err
@@ -126,7 +126,7 @@ func (s *API) awaitCredentialLogin(r *http.Request, _ web.None) (hubapi.Credenti
 		return hubapi.CredentialLoginState{Pending: true}, nil
 	case <-r.Context().Done():
 		return hubapi.CredentialLoginState{}, r.Context().Err()
-	case <-s.cfg.Web.Ending():
+	case <-s.web.Ending():
 		return hubapi.CredentialLoginState{}, errs.New(errs.Unavailable, "the service is ending").
 			With("begin the login once more in a moment")
 	}

@@ -29,42 +29,42 @@ type DataDoctor interface {
 	Again(ctx context.Context, id spawner.ID) error
 }
 
-func (s *API) doctorRoutes(r chi.Router) {
-	r.Method("GET", "/data/plan", web.Serve(s.cfg.Web, 200, s.dataPlan))
-	r.Method("GET", "/data/issuers/{name}", web.Serve(s.cfg.Web, 200, s.dataIssuer))
-	r.Method("GET", "/sessions/{id}/data-check", web.Serve(s.cfg.Web, 200, s.dataReport))
+func (s *DataHandlers) doctorRoutes(r chi.Router) {
+	r.Method("GET", "/data/plan", web.Serve(s.web, 200, s.dataPlan))
+	r.Method("GET", "/data/issuers/{name}", web.Serve(s.web, 200, s.dataIssuer))
+	r.Method("GET", "/sessions/{id}/data-check", web.Serve(s.web, 200, s.dataReport))
 	r.Method(
 		"PUT", "/sessions/{id}/data-check",
-		web.Serve(s.cfg.Web, 200, audit.Told(s.keepDataReport, auditDataReport)),
+		web.Serve(s.web, 200, audit.Told(s.keepDataReport, auditDataReport)),
 	)
-	r.Method("POST", "/sessions/{id}/data-check", web.Serve(s.cfg.Web, 202, audit.Told(s.checkData, auditDataCheck)))
+	r.Method("POST", "/sessions/{id}/data-check", web.Serve(s.web, 202, audit.Told(s.checkData, auditDataCheck)))
 }
 
 // dataPlan is for programs in a workload: it is about what they find there.
-func (s *API) dataPlan(r *http.Request, _ web.None) (hubapi.DataPlan, error) {
+func (s *DataHandlers) dataPlan(r *http.Request, _ web.None) (hubapi.DataPlan, error) {
 	c := web.CallerOf(r.Context())
-	if c.Workload == "" || s.cfg.DataDoctor == nil {
+	if c.Workload == "" || s.doctor == nil {
 		return hubapi.DataPlan{}, errs.New(errs.Forbidden, "data is looked at from inside a session or job").With("run `slipway doctor data` there; `slipway sessions show` tells what it found in a session")
 	}
-	w, err := s.cfg.Workloads.Get(r.Context(), c, c.Workload)
+	w, err := s.workloads.Get(r.Context(), c, c.Workload)
 	if err != nil {
 		return hubapi.DataPlan{}, err
 	}
-	return s.cfg.DataDoctor.Plan(r.Context(), w), nil
+	return s.doctor.Plan(r.Context(), w), nil
 }
 
-func (s *API) dataIssuer(r *http.Request, _ web.None) (hubapi.IssuerLook, error) {
+func (s *DataHandlers) dataIssuer(r *http.Request, _ web.None) (hubapi.IssuerLook, error) {
 	name, err := web.Param(r, "name")
 	if err != nil {
 		return hubapi.IssuerLook{}, err
 	}
-	if web.CallerOf(r.Context()).User == "" || s.cfg.DataDoctor == nil {
+	if web.CallerOf(r.Context()).User == "" || s.doctor == nil {
 		return hubapi.IssuerLook{}, errs.New(errs.Forbidden, "only users look at issuers").With(web.TokenRemedy)
 	}
-	return s.cfg.DataDoctor.Issuer(r.Context(), name)
+	return s.doctor.Issuer(r.Context(), name)
 }
 
-func (s *API) dataReport(r *http.Request, _ web.None) (hubapi.DataReport, error) {
+func (s *DataHandlers) dataReport(r *http.Request, _ web.None) (hubapi.DataReport, error) {
 	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
@@ -72,26 +72,26 @@ func (s *API) dataReport(r *http.Request, _ web.None) (hubapi.DataReport, error)
 	return s.ReportOf(r.Context(), w)
 }
 
-func (s *API) ReportOf(ctx context.Context, w spawner.Workload) (hubapi.DataReport, error) {
-	if s.cfg.DataDoctor == nil {
+func (s *DataHandlers) ReportOf(ctx context.Context, w spawner.Workload) (hubapi.DataReport, error) {
+	if s.doctor == nil {
 		return hubapi.DataReport{}, errs.New(errs.NotFound, "nothing has looked at the data of %s", w.ID)
 	}
-	return s.cfg.DataDoctor.Report(ctx, w.ID)
+	return s.doctor.Report(ctx, w.ID)
 }
 
 // keepDataReport takes what was found in a session from a program in it alone: nobody else can have looked.
-func (s *API) keepDataReport(r *http.Request, in hubapi.DataReport) (hubapi.DataReport, error) {
+func (s *DataHandlers) keepDataReport(r *http.Request, in hubapi.DataReport) (hubapi.DataReport, error) {
 	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
 	}
-	if web.CallerOf(r.Context()).Workload != w.ID || s.cfg.DataDoctor == nil {
+	if web.CallerOf(r.Context()).Workload != w.ID || s.doctor == nil {
 		return hubapi.DataReport{}, errs.New(errs.Forbidden, "what was found in a session comes from inside it").With("run `slipway doctor data` there")
 	}
 	if in, err = takeReport(in); err != nil {
 		return in, err
 	}
-	return in, s.cfg.DataDoctor.Keep(r.Context(), w, in)
+	return in, s.doctor.Keep(r.Context(), w, in)
 }
 
 // What a session may say of its data: it is shown on pages.
@@ -126,7 +126,7 @@ func lineOf(text string) string {
 	}, text)
 }
 
-func (s *API) checkData(r *http.Request, _ web.None) (hubapi.DataReport, error) {
+func (s *DataHandlers) checkData(r *http.Request, _ web.None) (hubapi.DataReport, error) {
 	w, err := s.Find(r, false)
 	if err != nil {
 		return hubapi.DataReport{}, err
@@ -134,11 +134,11 @@ func (s *API) checkData(r *http.Request, _ web.None) (hubapi.DataReport, error) 
 	return hubapi.DataReport{Checks: []hubapi.DataCheck{}, Running: true}, s.LookAgain(r.Context(), w)
 }
 
-func (s *API) LookAgain(ctx context.Context, w spawner.Workload) error {
-	if s.cfg.DataDoctor == nil || w.Phase != spawner.Running {
+func (s *DataHandlers) LookAgain(ctx context.Context, w spawner.Workload) error {
+	if s.doctor == nil || w.Phase != spawner.Running {
 		return errs.New(errs.Conflict, "the data of a session is looked at while it runs").With("start it again")
 	}
-	return s.cfg.DataDoctor.Again(ctx, w.ID)
+	return s.doctor.Again(ctx, w.ID)
 }
 
 func auditDataReport(r *http.Request, _, out hubapi.DataReport) (string, []any) {

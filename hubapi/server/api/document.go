@@ -11,8 +11,8 @@ import (
 
 // DocumentRoutes are the routes that say what the API is. Nobody needs to be known for them: they tell nothing of a site.
 func (s *API) DocumentRoutes(r chi.Router) {
-	r.Method("GET", hubapi.Base+"/openapi.json", s.cfg.Web.Plain(document))
-	r.Method("GET", hubapi.Base+"/docs", s.cfg.Web.Plain(documentPage))
+	r.Method("GET", hubapi.Base+"/openapi.json", s.web.Plain(document))
+	r.Method("GET", hubapi.Base+"/docs", s.web.Plain(documentPage))
 }
 
 func document(w http.ResponseWriter, _ *http.Request) error {

@@ -14,6 +14,7 @@ import (
 	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
+	"slipway/internal/metrics"
 	"slipway/spawner"
 )
 
@@ -58,29 +59,44 @@ func NoEnvironments() error {
 	return errs.New(errs.Missing, "this service keeps no environments").With("the administrator runs `slipway doctor` to see what is missing")
 }
 
-func (s *API) listEnvironments(r *http.Request, _ web.None) (hubapi.Environments, error) {
+// EnvironmentHandlers serve environments: those of a user, freezes, copies elsewhere.
+type EnvironmentHandlers struct {
+	lookup
+	feeds        *feeds.Feeds
+	environments Environments
+	freeze       func(
+		ctx context.Context, c spawner.Caller, id spawner.ID, r hubapi.FreezeRequest, progress func(hubapi.Progress),
+	) (hubapi.Environment, error)
+	shipper  Shipper
+	exporter Exporter
+	registry Credentials
+	metrics  *metrics.Metrics
+}
+
+func (s *EnvironmentHandlers) listEnvironments(r *http.Request, _ web.None) (hubapi.Environments, error) {
 	list := hubapi.Environments{Environments: []hubapi.Environment{}}
-	if s.cfg.Environments == nil {
+	if s.environments == nil {
 		return list, nil
 	}
-	all, err := s.cfg.Environments.List(r.Context(), web.CallerOf(r.Context()), r.URL.Query().Get("shared") == "true")
+	all, err := s.environments.List(r.Context(), web.CallerOf(r.Context()), r.URL.Query().Get("shared") == "true")
 	list.Environments = append(list.Environments, all...)
 	return list, err
 }
 
 // onEnvironment is a route of one environment.
 func onEnvironment[In, Out any](
-	s *API, do func(Environments) func(ctx context.Context, c spawner.Caller, ref string, in In) (Out, error),
+	s *EnvironmentHandlers,
+	do func(Environments) func(ctx context.Context, c spawner.Caller, ref string, in In) (Out, error),
 ) func(*http.Request, In) (Out, error) {
 	return func(r *http.Request, in In) (out Out, err error) {
 		ref, err := web.Param(r, "ref")
 		if err != nil {
 			return out, err
 		}
-		if s.cfg.Environments == nil {
+		if s.environments == nil {
 			return out, NoEnvironments()
 		}
-		return do(s.cfg.Environments)(r.Context(), web.CallerOf(r.Context()), ref, in)
+		return do(s.environments)(r.Context(), web.CallerOf(r.Context()), ref, in)
 	}
 }
 
@@ -94,7 +110,7 @@ func asking[Out any](
 }
 
 // environmentRoutes are the routes below /environments/{ref}.
-func (s *API) environmentRoutes(r chi.Router) {
+func (s *EnvironmentHandlers) environmentRoutes(r chi.Router) {
 	type all = Environments
 	get := func(e all) func(context.Context, spawner.Caller, string, web.None) (hubapi.Environment, error) {
 		return asking(e.Get)
@@ -114,17 +130,17 @@ func (s *API) environmentRoutes(r chi.Router) {
 	share := func(e all) func(context.Context, spawner.Caller, string, hubapi.Share) (hubapi.Environment, error) {
 		return e.Share
 	}
-	r.Method("GET", "/", web.Serve(s.cfg.Web, 200, onEnvironment(s, get)))
-	r.Method("DELETE", "/", web.Serve(s.cfg.Web, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
-	r.Method("GET", "/details", web.Serve(s.cfg.Web, 200, onEnvironment(s, details)))
-	r.Method("GET", "/history", web.Serve(s.cfg.Web, 200, onEnvironment(s, history)))
-	r.Method("GET", "/diff", web.Serve(s.cfg.Web, 200, s.environmentDiff))
-	r.Method("GET", "/sbom", web.Serve(s.cfg.Web, 200, onEnvironment(s, sbom)))
-	r.Method("GET", "/export", web.GetOnly(s.cfg.Web.Plain(s.exportEnvironment)))
-	r.Method("POST", "/push", s.cfg.Web.Plain(s.pushEnvironment))
-	r.Method("POST", "/verify", web.Serve(s.cfg.Web, 200, onEnvironment(s, verify)))
-	r.Method("POST", "/tags", web.Serve(s.cfg.Web, 200, onEnvironment(s, tag)))
-	r.Method("POST", "/share", web.Serve(s.cfg.Web, 200, audit.Told(onEnvironment(s, share), AuditShared)))
+	r.Method("GET", "/", web.Serve(s.web, 200, onEnvironment(s, get)))
+	r.Method("DELETE", "/", web.Serve(s.web, 200, audit.Told(onEnvironment(s, remove), auditRemoved)))
+	r.Method("GET", "/details", web.Serve(s.web, 200, onEnvironment(s, details)))
+	r.Method("GET", "/history", web.Serve(s.web, 200, onEnvironment(s, history)))
+	r.Method("GET", "/diff", web.Serve(s.web, 200, s.environmentDiff))
+	r.Method("GET", "/sbom", web.Serve(s.web, 200, onEnvironment(s, sbom)))
+	r.Method("GET", "/export", web.GetOnly(s.web.Plain(s.exportEnvironment)))
+	r.Method("POST", "/push", s.web.Plain(s.pushEnvironment))
+	r.Method("POST", "/verify", web.Serve(s.web, 200, onEnvironment(s, verify)))
+	r.Method("POST", "/tags", web.Serve(s.web, 200, onEnvironment(s, tag)))
+	r.Method("POST", "/share", web.Serve(s.web, 200, audit.Told(onEnvironment(s, share), AuditShared)))
 }
 
 func history(e Environments) func(context.Context, spawner.Caller, string, web.None) (hubapi.Environments, error) {
@@ -140,37 +156,37 @@ func sbom(e Environments) func(context.Context, spawner.Caller, string, web.None
 	}
 }
 
-func (s *API) environmentDiff(r *http.Request, _ web.None) (hubapi.EnvironmentDiff, error) {
+func (s *EnvironmentHandlers) environmentDiff(r *http.Request, _ web.None) (hubapi.EnvironmentDiff, error) {
 	now, err := web.Param(r, "ref")
 	if err != nil {
 		return hubapi.EnvironmentDiff{}, err
 	}
 	old := r.URL.Query().Get("from")
 	switch {
-	case s.cfg.Environments == nil:
+	case s.environments == nil:
 		return hubapi.EnvironmentDiff{}, NoEnvironments()
 	case old == "":
 		return hubapi.EnvironmentDiff{}, errs.Bad("from", old, "name the environment to compare with")
 	}
-	return s.cfg.Environments.Diff(r.Context(), web.CallerOf(r.Context()), old, now)
+	return s.environments.Diff(r.Context(), web.CallerOf(r.Context()), old, now)
 }
 
-func (s *API) environmentUsage(r *http.Request, _ web.None) (hubapi.EnvironmentUsage, error) {
-	if s.cfg.Environments == nil {
+func (s *EnvironmentHandlers) environmentUsage(r *http.Request, _ web.None) (hubapi.EnvironmentUsage, error) {
+	if s.environments == nil {
 		return hubapi.EnvironmentUsage{}, NoEnvironments()
 	}
-	return s.cfg.Environments.Usage(r.Context(), web.CallerOf(r.Context()))
+	return s.environments.Usage(r.Context(), web.CallerOf(r.Context()))
 }
 
-func (s *API) sweepEnvironments(r *http.Request, _ web.None) (hubapi.Swept, error) {
-	if s.cfg.Environments == nil {
+func (s *EnvironmentHandlers) sweepEnvironments(r *http.Request, _ web.None) (hubapi.Swept, error) {
+	if s.environments == nil {
 		return hubapi.Swept{}, NoEnvironments()
 	}
-	return s.cfg.Environments.Sweep(r.Context(), web.CallerOf(r.Context()), r.URL.Query().Get("dry") == "true")
+	return s.environments.Sweep(r.Context(), web.CallerOf(r.Context()), r.URL.Query().Get("dry") == "true")
 }
 
 // freeze streams the steps of a freeze, then its result. The freeze goes on when the reader goes away.
-func (s *API) freeze(w http.ResponseWriter, r *http.Request) error {
+func (s *EnvironmentHandlers) freezeSession(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.FreezeRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
@@ -179,23 +195,23 @@ func (s *API) freeze(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Freeze == nil {
+	if s.freeze == nil {
 		return NoEnvironments()
 	}
-	ctx, cancel := s.cfg.Web.Stream(r.Context())
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
 	out := feeds.StartStream(ctx, w)
 	defer out.End()
 	began := time.Now()
-	env, err := s.cfg.Freeze(
+	env, err := s.freeze(
 		ctx, web.CallerOf(r.Context()), found.ID, req, func(p hubapi.Progress) { out.Send(hubapi.EventProgress, 0, p) },
 	)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil // the reader or the service has gone, not the freeze
 	}
-	s.cfg.Metrics.Freeze(errs.RowOf(errs.KindOf(err)).Code, err == nil, time.Since(began))
+	s.metrics.Freeze(errs.RowOf(errs.KindOf(err)).Code, err == nil, time.Since(began))
 	if err != nil {
-		out.Send(hubapi.EventError, 0, s.cfg.Web.ErrorBody(r, err))
+		out.Send(hubapi.EventError, 0, s.web.ErrorBody(r, err))
 		return nil
 	}
 	audit.Note(r.Context(), "a session is frozen", "session", found.ID, "environment", env.Digest)

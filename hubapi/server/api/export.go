@@ -27,7 +27,7 @@ type Export struct {
 }
 
 // exportEnvironment gives the file of an environment, or a part of it where the file is there already.
-func (s *API) exportEnvironment(w http.ResponseWriter, r *http.Request) error {
+func (s *EnvironmentHandlers) exportEnvironment(w http.ResponseWriter, r *http.Request) error {
 	ref, err := web.Param(r, "ref")
 	if err != nil {
 		return err
@@ -36,16 +36,16 @@ func (s *API) exportEnvironment(w http.ResponseWriter, r *http.Request) error {
 }
 
 // SendEnvironment sends an environment as a file of a form.
-func (s *API) SendEnvironment(w http.ResponseWriter, r *http.Request, ref, form string) error {
+func (s *EnvironmentHandlers) SendEnvironment(w http.ResponseWriter, r *http.Request, ref, form string) error {
 	switch {
 	case form != "sif" && form != "oci":
 		return errs.Bad("as", form, "sif or oci")
-	case s.cfg.Exporter == nil:
+	case s.exporter == nil:
 		return NoEnvironments()
 	}
-	ctx, cancel := s.cfg.Web.Stream(r.Context())
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
-	e, err := s.cfg.Exporter.Export(ctx, web.CallerOf(r.Context()), ref, form)
+	e, err := s.exporter.Export(ctx, web.CallerOf(r.Context()), ref, form)
 	if err != nil {
 		return err
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 // profiles lists what the site offers, and what of it is free.
-func (s *API) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
+func (s *UserHandlers) profiles(r *http.Request, _ web.None) ([]hubapi.Profile, error) {
 	out := []hubapi.Profile{}
 	c := web.CallerOf(r.Context())
-	offers := s.cfg.Offers.Of(c.Hub, c.User)
-	rooms, active := s.cfg.Offers.Rooms(c.Hub, c.User, offers.Profiles), s.cfg.Offers.ActiveByImage(c.Hub)
+	offers := s.offers.Of(c.Hub, c.User)
+	rooms, active := s.offers.Rooms(c.Hub, c.User, offers.Profiles), s.offers.ActiveByImage(c.Hub)
 	for _, p := range offers.Profiles {
 		images := []hubapi.Image{}
 		for _, name := range p.Images {

@@ -13,14 +13,24 @@ import (
 	"slipway/spawner"
 )
 
+// GPUHandlers serve what there is of GPUs on this host and in the pool, and what workloads use of them.
+type GPUHandlers struct {
+	lookup
+	inventory func() gpu.Inventory
+	used      func(holder string) []hubapi.GPUPoint
+	publish   func(format string) (string, error)
+	keeper    GPUKeeper
+	pool      Pool
+}
+
 // gpus lists the GPUs: as JSON, or in a form for matchmaking.
-func (s *API) gpus(w http.ResponseWriter, r *http.Request) error {
+func (s *GPUHandlers) listGPUs(w http.ResponseWriter, r *http.Request) error {
 	if format := r.URL.Query().Get("format"); format != "" {
-		if s.cfg.PublishGPUs == nil {
+		if s.publish == nil {
 			return errs.New(errs.Missing, "this service has no GPUs").
 				With("the administrator sets gpu.driver in the configuration")
 		}
-		text, err := s.cfg.PublishGPUs(format)
+		text, err := s.publish(format)
 		if err != nil {
 			return err
 		}
@@ -33,7 +43,7 @@ func (s *API) gpus(w http.ResponseWriter, r *http.Request) error {
 }
 
 // InventoryFor returns what a caller may read of the inventory. Whose parts are is decided where it is shown.
-func (s *API) InventoryFor(c spawner.Caller) gpu.Inventory {
+func (s *GPUHandlers) InventoryFor(c spawner.Caller) gpu.Inventory {
 	if Administers(c) {
 		return s.Inventory()
 	}
@@ -41,14 +51,14 @@ func (s *API) InventoryFor(c spawner.Caller) gpu.Inventory {
 }
 
 // Inventory returns what there is of GPUs; a service without any has an empty one.
-func (s *API) Inventory() gpu.Inventory {
-	if s.cfg.GPUs == nil {
+func (s *GPUHandlers) Inventory() gpu.Inventory {
+	if s.inventory == nil {
 		return gpu.Inventory{Taken: time.Now()}
 	}
-	return s.cfg.GPUs()
+	return s.inventory()
 }
 
-func (s *API) wireGPUs(r *http.Request, inv gpu.Inventory) hubapi.GPUs {
+func (s *GPUHandlers) wireGPUs(r *http.Request, inv gpu.Inventory) hubapi.GPUs {
 	out := hubapi.GPUs{
 		Driver: inv.System.Driver, Simulated: inv.System.Simulated, Problem: inv.Problem, Taken: inv.Taken.UTC(),
 		Offers: []hubapi.GPUOffer{}, GPUs: []hubapi.GPU{},
@@ -73,7 +83,7 @@ func (s *API) wireGPUs(r *http.Request, inv gpu.Inventory) hubapi.GPUs {
 	return out
 }
 
-func (s *API) wireGPU(r *http.Request, g gpu.State) hubapi.GPU {
+func (s *GPUHandlers) wireGPU(r *http.Request, g gpu.State) hubapi.GPU {
 	d := g.Device
 	out := hubapi.GPU{
 		Index: d.Index, UUID: d.UUID, Model: d.Name, Mode: string(g.Mode), Isolation: string(g.Tier),
@@ -108,7 +118,7 @@ func measured[T int | int64 | float64](v T) *T {
 }
 
 // wireSlice shows a part of a GPU; whose it is, to its owner and to administrators alone.
-func (s *API) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
+func (s *GPUHandlers) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
 	out := hubapi.GPUSlice{
 		Name: p.Slice.Name, Memory: p.Slice.Memory, State: sliceState(p), Since: convert.Moment(p.Since),
 		Until: p.Quarantined, Why: p.Why, Use: convert.GPUUse(p.Use),
@@ -119,12 +129,12 @@ func (s *API) wireSlice(r *http.Request, p gpu.SliceState) hubapi.GPUSlice {
 	if p.Holder == "" {
 		return out
 	}
-	if w, err := s.cfg.Workloads.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Holder)); err == nil {
+	if w, err := s.workloads.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Holder)); err == nil {
 		out.User, out.Workload = string(w.Owner), p.Holder
 	} else {
 		out.Use.Hint = "" // it is for the holder
 	}
-	if w, err := s.cfg.Workloads.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Lent)); err == nil && p.Lent != "" {
+	if w, err := s.workloads.Get(r.Context(), web.CallerOf(r.Context()), spawner.ID(p.Lent)); err == nil && p.Lent != "" {
 		out.Borrower = string(w.ID)
 	}
 	return out
@@ -146,7 +156,7 @@ func sliceState(p gpu.SliceState) string {
 }
 
 // Lent returns the sessions whose slices are lent to jobs now. A page asks once for all that it lists.
-func (s *API) Lent() map[spawner.ID]bool {
+func (s *GPUHandlers) Lent() map[spawner.ID]bool {
 	all := map[spawner.ID]bool{}
 	for _, g := range s.Inventory().GPUs {
 		for _, p := range g.Slices {
@@ -158,21 +168,21 @@ func (s *API) Lent() map[spawner.ID]bool {
 	return all
 }
 
-func (s *API) sessionGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
+func (s *GPUHandlers) sessionGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
 	w, err := s.Find(r, false)
 	return s.series(w), err
 }
 
-func (s *API) jobGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
+func (s *GPUHandlers) jobGPU(r *http.Request, _ web.None) (hubapi.GPUSeries, error) {
 	w, err := s.Find(r, true)
 	return s.series(w), err
 }
 
 // series returns how much of its slice a workload has used over time, for a while also after its end.
-func (s *API) series(w spawner.Workload) hubapi.GPUSeries {
+func (s *GPUHandlers) series(w spawner.Workload) hubapi.GPUSeries {
 	out := hubapi.GPUSeries{Points: []hubapi.GPUPoint{}}
-	if s.cfg.GPUSeries != nil && w.ID != "" {
-		out.Points = append(out.Points, s.cfg.GPUSeries(string(w.ID))...)
+	if s.used != nil && w.ID != "" {
+		out.Points = append(out.Points, s.used(string(w.ID))...)
 	}
 	return out
 }

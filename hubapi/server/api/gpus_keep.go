@@ -24,7 +24,7 @@ func Administers(c spawner.Caller) bool {
 // can forget who may.
 type keeping struct{ keeper GPUKeeper }
 
-func (s *API) keeping() keeping { return keeping{s.cfg.Keeper} }
+func (s *GPUHandlers) keeping() keeping { return keeping{s.keeper} }
 
 // may refuses whoever is no administrator, before anything is said of what there is.
 func (k keeping) may(c spawner.Caller) error {
@@ -76,7 +76,7 @@ func checkWhy(why string) error {
 	return nil
 }
 
-func (s *API) drainGPU(r *http.Request, req hubapi.DrainRequest) (hubapi.GPUChange, error) {
+func (s *GPUHandlers) drainGPU(r *http.Request, req hubapi.DrainRequest) (hubapi.GPUChange, error) {
 	name, err := web.Param(r, "gpu")
 	if err != nil {
 		return hubapi.GPUChange{}, err
@@ -89,7 +89,7 @@ func (s *API) drainGPU(r *http.Request, req hubapi.DrainRequest) (hubapi.GPUChan
 	return hubapi.GPUChange{GPU: uuid, GPUs: s.wireGPUs(r, s.InventoryFor(c))}, nil
 }
 
-func (s *API) resumeGPU(r *http.Request, _ web.None) (hubapi.GPUChange, error) {
+func (s *GPUHandlers) resumeGPU(r *http.Request, _ web.None) (hubapi.GPUChange, error) {
 	name, err := web.Param(r, "gpu")
 	if err != nil {
 		return hubapi.GPUChange{}, err

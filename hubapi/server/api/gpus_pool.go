@@ -23,14 +23,14 @@ type Pool interface {
 const mostHistory = 30 * 24 * time.Hour
 
 // poolGPUs lists the GPUs of the pool: as JSON, or as ClassAds.
-func (s *API) poolGPUs(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Pool == nil {
+func (s *GPUHandlers) poolGPUs(w http.ResponseWriter, r *http.Request) error {
+	if s.pool == nil {
 		return NoPool()
 	}
 	switch format := r.URL.Query().Get("format"); format {
 	case "":
 	case "classad":
-		text, err := s.cfg.Pool.ClassAds(r.Context())
+		text, err := s.pool.ClassAds(r.Context())
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (s *API) poolGPUs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.cfg.Pool.GPUs(r.Context(), since)
+	all, err := s.pool.GPUs(r.Context(), since)
 	if err != nil {
 		return err
 	}

@@ -10,13 +10,26 @@ import (
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/feeds"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
 	"slipway/spawner"
+	"slipway/spawner/catalog"
 )
 
+// JobHandlers serve jobs, their input files and what they leave.
+type JobHandlers struct {
+	lookup
+	convert *convert.Converter
+	feeds   *feeds.Feeds
+	jobs    Jobs
+	reports Reports
+	files   Files
+	policy  catalog.JobPolicy
+}
+
 // submit answers with a Job or, of a request with points, with a Jobs as submitted gives it.
-func (s *API) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
+func (s *JobHandlers) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 	job, err := s.jobRequest(r, req)
 	if err != nil {
 		return nil, err
@@ -26,10 +39,10 @@ func (s *API) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 		return nil, err
 	}
 	if points == nil {
-		w, err := s.cfg.Jobs.SubmitJob(r.Context(), web.CallerOf(r.Context()), job)
-		return s.cfg.Convert.Job(web.CallerOf(r.Context()), w), err
+		w, err := s.jobs.SubmitJob(r.Context(), web.CallerOf(r.Context()), job)
+		return s.convert.Job(web.CallerOf(r.Context()), w), err
 	}
-	all, err := s.cfg.Jobs.SubmitScan(r.Context(), web.CallerOf(r.Context()), job, points)
+	all, err := s.jobs.SubmitScan(r.Context(), web.CallerOf(r.Context()), job, points)
 	if err != nil {
 		return nil, err
 	}
@@ -37,14 +50,14 @@ func (s *API) submit(r *http.Request, req hubapi.JobRequest) (any, error) {
 }
 
 // jobRequest makes the engine's request of the API's.
-func (s *API) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobRequest, error) {
-	res, limit, err := s.cfg.Policy.On(req.Backend).Resolve(req.CPUs, req.Memory, req.TimeLimit)
+func (s *JobHandlers) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobRequest, error) {
+	res, limit, err := s.policy.On(req.Backend).Resolve(req.CPUs, req.Memory, req.TimeLimit)
 	if err != nil {
 		return spawner.JobRequest{}, err
 	}
 	spec := convert.Spec(req)
 	spec.Resources, spec.TimeLimit = res, limit
-	spec.GPU, err = s.cfg.Policy.GPU(req.GPU)
+	spec.GPU, err = s.policy.GPU(req.GPU)
 	return spawner.JobRequest{
 		Name: req.Name, Backend: req.Backend, RequestID: req.RequestID, Session: web.CallerOf(r.Context()).Workload,
 		Files: req.Files, Blobs: req.Blobs, After: req.After,
@@ -52,23 +65,23 @@ func (s *API) jobRequest(r *http.Request, req hubapi.JobRequest) (spawner.JobReq
 	}, err
 }
 
-func (s *API) job(r *http.Request, _ web.None) (hubapi.Job, error) {
+func (s *JobHandlers) job(r *http.Request, _ web.None) (hubapi.Job, error) {
 	w, err := s.Find(r, true)
-	return s.cfg.Convert.Job(web.CallerOf(r.Context()), w), err
+	return s.convert.Job(web.CallerOf(r.Context()), w), err
 }
 
 // changeJob serves what is done to one job.
-func (s *API) changeJob(do Act) func(*http.Request, web.None) (hubapi.Job, error) {
+func (s *JobHandlers) changeJob(do Act) func(*http.Request, web.None) (hubapi.Job, error) {
 	return func(r *http.Request, _ web.None) (hubapi.Job, error) {
 		w, err := s.Find(r, true)
 		if err == nil {
 			w, err = do(r.Context(), web.CallerOf(r.Context()), w.ID)
 		}
-		return s.cfg.Convert.Job(web.CallerOf(r.Context()), w), err
+		return s.convert.Job(web.CallerOf(r.Context()), w), err
 	}
 }
 
-func (s *API) whyJob(r *http.Request, _ web.None) (hubapi.Explanation, error) {
+func (s *JobHandlers) whyJob(r *http.Request, _ web.None) (hubapi.Explanation, error) {
 	w, err := s.Find(r, true)
 	if err != nil {
 		return hubapi.Explanation{}, err
@@ -76,7 +89,7 @@ func (s *API) whyJob(r *http.Request, _ web.None) (hubapi.Explanation, error) {
 	return s.Why(r, w)
 }
 
-func (s *API) removeJob(r *http.Request, _ web.None) (web.None, error) {
+func (s *JobHandlers) removeJob(r *http.Request, _ web.None) (web.None, error) {
 	w, err := s.Find(r, true)
 	if err == nil {
 		err = hasEnded(w)
@@ -87,7 +100,7 @@ func (s *API) removeJob(r *http.Request, _ web.None) (web.None, error) {
 	return web.None{}, s.remove(r, w.ID)
 }
 
-func (s *API) jobFiles(r *http.Request, _ web.None) (hubapi.Files, error) {
+func (s *JobHandlers) jobFiles(r *http.Request, _ web.None) (hubapi.Files, error) {
 	w, err := s.Find(r, true)
 	if err != nil {
 		return hubapi.Files{Files: []hubapi.File{}}, err
@@ -97,8 +110,8 @@ func (s *API) jobFiles(r *http.Request, _ web.None) (hubapi.Files, error) {
 }
 
 // FilesOf lists the files that a job has left; none are a list too.
-func (s *API) FilesOf(ctx context.Context, c spawner.Caller, id spawner.ID) ([]hubapi.File, error) {
-	files, err := s.cfg.Files.Files(ctx, c, id)
+func (s *JobHandlers) FilesOf(ctx context.Context, c spawner.Caller, id spawner.ID) ([]hubapi.File, error) {
+	files, err := s.files.Files(ctx, c, id)
 	list := make([]hubapi.File, 0, len(files))
 	for _, f := range files {
 		list = append(list, hubapi.File{Name: f.Name, Size: f.Size})
@@ -106,7 +119,7 @@ func (s *API) FilesOf(ctx context.Context, c spawner.Caller, id spawner.ID) ([]h
 	return list, err
 }
 
-func (s *API) jobFile(w http.ResponseWriter, r *http.Request) error {
+func (s *JobHandlers) jobFile(w http.ResponseWriter, r *http.Request) error {
 	job, err := s.Find(r, true)
 	if err != nil {
 		return err
@@ -118,17 +131,17 @@ func (s *API) jobFile(w http.ResponseWriter, r *http.Request) error {
 	return s.SendFile(w, r, web.CallerOf(r.Context()), job.ID, name)
 }
 
-func (s *API) jobEvents(w http.ResponseWriter, r *http.Request) error {
+func (s *JobHandlers) jobEvents(w http.ResponseWriter, r *http.Request) error {
 	found, err := s.Find(r, true)
 	if err != nil {
 		return err
 	}
-	return s.cfg.Feeds.Launch(w, r, found.ID)
+	return s.feeds.Launch(w, r, found.ID)
 }
 
 // SendFile sends a file that a job has left. Whatever is in it, no browser takes it for a page.
-func (s *API) SendFile(w http.ResponseWriter, r *http.Request, c spawner.Caller, id spawner.ID, name string) error {
-	f, size, err := s.cfg.Files.File(r.Context(), c, id, name)
+func (s *JobHandlers) SendFile(w http.ResponseWriter, r *http.Request, c spawner.Caller, id spawner.ID, name string) error {
+	f, size, err := s.files.File(r.Context(), c, id, name)
 	if err != nil {
 		return err
 	}
@@ -143,7 +156,7 @@ func (s *API) SendFile(w http.ResponseWriter, r *http.Request, c spawner.Caller,
 }
 
 // jobLog streams a job's output as it is written.
-func (s *API) jobLog(w http.ResponseWriter, r *http.Request) error {
+func (s *JobHandlers) jobLog(w http.ResponseWriter, r *http.Request) error {
 	job, err := s.Find(r, true)
 	if err != nil {
 		return err
@@ -159,9 +172,9 @@ func (s *API) jobLog(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.cfg.Web.Stream(r.Context())
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
-	log, err := s.cfg.Files.Log(ctx, web.CallerOf(r.Context()), job.ID, from, follow == 1)
+	log, err := s.files.Log(ctx, web.CallerOf(r.Context()), job.ID, from, follow == 1)
 	if err != nil {
 		return err
 	}
@@ -185,7 +198,7 @@ func (s *API) jobLog(w http.ResponseWriter, r *http.Request) error {
 func runOf(w spawner.Workload) string { return fmt.Sprintf("%d.%d", w.Attempt+1, w.Moves) }
 
 // lastLines gives the end of a job's output.
-func (s *API) lastLines(w http.ResponseWriter, r *http.Request, job spawner.Workload) error {
+func (s *JobHandlers) lastLines(w http.ResponseWriter, r *http.Request, job spawner.Workload) error {
 	q := r.URL.Query()
 	if q.Has("from") || q.Has("follow") {
 		return errs.Bad("tail", q.Get("tail"), "tail alone, or from and follow")
@@ -194,7 +207,7 @@ func (s *API) lastLines(w http.ResponseWriter, r *http.Request, job spawner.Work
 	if err != nil {
 		return err
 	}
-	text, err := s.cfg.Files.Tail(r.Context(), web.CallerOf(r.Context()), job.ID, int(lines))
+	text, err := s.files.Tail(r.Context(), web.CallerOf(r.Context()), job.ID, int(lines))
 	if err != nil {
 		return err
 	}
@@ -226,4 +239,22 @@ func auditSubmitted(_ *http.Request, _ hubapi.JobRequest, out any) (string, []an
 		return "a scan is submitted", scanFields(out.Scans[0])
 	}
 	return "a job is submitted", nil
+}
+
+func (s *JobHandlers) Why(r *http.Request, w spawner.Workload) (hubapi.Explanation, error) {
+	if convert.KeepsBack(web.CallerOf(r.Context()), w) {
+		return hubapi.Explanation{Job: string(w.ID), Summary: convert.YouHold, Clauses: []hubapi.Clause{}, Remedy: "`slipway jobs release " + string(w.ID) + "`"}, nil
+	}
+	id := w.ID
+	e, err := s.reports.Why(r.Context(), web.CallerOf(r.Context()), id)
+	out := hubapi.Explanation{
+		Job: string(id), Summary: e.Summary, Slots: e.Slots, Fit: e.Fit, Free: e.Free, Clauses: []hubapi.Clause{},
+		Remedy: e.Remedy,
+	}
+	for _, c := range e.Clauses {
+		out.Clauses = append(
+			out.Clauses, hubapi.Clause{Words: c.Words, Text: c.Text, Excludes: c.Excludes, Alone: c.Alone},
+		)
+	}
+	return out, err
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // retryJob tries a job again. One that is done only where that is said.
-func (s *API) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job, error) {
+func (s *JobHandlers) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job, error) {
 	again, _, err := s.Again(req)
 	if err != nil {
 		return hubapi.Job{}, err
@@ -23,18 +23,8 @@ func (s *API) retryJob(r *http.Request, req hubapi.RetryRequest) (hubapi.Job, er
 	return s.changeJob(again)(r, web.None{})
 }
 
-// retryScan tries the points of a scan again that are in the states named: those that failed where none is. One that
-// was canceled was ended on purpose.
-func (s *API) retryScan(r *http.Request, req hubapi.RetryRequest) (hubapi.ScanChange, error) {
-	again, meant, err := s.Again(req)
-	if err != nil {
-		return hubapi.ScanChange{}, err
-	}
-	return s.ChangeScan(again, meant)(r, web.None{})
-}
-
 // Again returns what trying one job again is, and for which it is meant.
-func (s *API) Again(req hubapi.RetryRequest) (do Act, meant func(spawner.Workload) bool, err error) {
+func (s *JobHandlers) Again(req hubapi.RetryRequest) (do Act, meant func(spawner.Workload) bool, err error) {
 	states := req.States
 	for _, state := range states {
 		if !state.Ended() {
@@ -48,7 +38,7 @@ func (s *API) Again(req hubapi.RetryRequest) (do Act, meant func(spawner.Workloa
 	}
 	meant = func(w spawner.Workload) bool { return slices.Contains(states, convert.State(&w)) }
 	do = func(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error) {
-		w, err := s.cfg.Workloads.Get(ctx, c, id)
+		w, err := s.workloads.Get(ctx, c, id)
 		if err != nil {
 			return w, err
 		}
@@ -56,7 +46,7 @@ func (s *API) Again(req hubapi.RetryRequest) (do Act, meant func(spawner.Workloa
 		if retry.Resources, retry.TimeLimit, err = s.otherwise(w, "", req.JobLimits); err != nil {
 			return w, err
 		}
-		return s.cfg.Jobs.Retry(ctx, c, id, retry)
+		return s.jobs.Retry(ctx, c, id, retry)
 	}
 	return do, meant, nil
 }
@@ -73,7 +63,7 @@ func endings(states []hubapi.State) (of []spawner.Ending) {
 }
 
 // otherwise reads what a job is to have in place of what w has, on a backend (empty: the same). Nil: as before.
-func (s *API) otherwise(
+func (s *JobHandlers) otherwise(
 	w spawner.Workload, backend string, asked hubapi.JobLimits,
 ) (*spawner.Resources, *time.Duration, error) {
 	moves := backend != "" && backend != w.Backend // which may give less
@@ -90,7 +80,7 @@ func (s *API) otherwise(
 	if asked.TimeLimit == nil && w.Spec.TimeLimit > 0 {
 		asked.TimeLimit = w.Spec.TimeLimit.String()
 	}
-	res, d, err := s.cfg.Policy.On(cmp.Or(backend, w.Backend)).Resolve(asked.CPUs, asked.Memory, asked.TimeLimit)
+	res, d, err := s.policy.On(cmp.Or(backend, w.Backend)).Resolve(asked.CPUs, asked.Memory, asked.TimeLimit)
 	switch {
 	case err != nil:
 		return nil, nil, err

@@ -54,7 +54,7 @@ func (c choice) has(w *spawner.Workload) bool {
 // listJobs lists jobs: all; with scan=ID the points of a scan, and it; with points=no the scans in place of their
 // points. The filter chooses among jobs and scans, offset and limit among the jobs. files=yes counts what each that has ended has
 // left.
-func (s *API) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
+func (s *JobHandlers) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	c, err := choiceOf(r)
 	if err != nil {
 		return hubapi.Jobs{}, err
@@ -63,8 +63,8 @@ func (s *API) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 	if err != nil {
 		return hubapi.Jobs{}, err
 	}
-	list := s.cfg.Convert.Jobs(web.CallerOf(r.Context()), jobs)
-	list.Scans = s.cfg.Convert.Scans(sums)
+	list := s.convert.Jobs(web.CallerOf(r.Context()), jobs)
+	list.Scans = s.convert.Scans(sums)
 	if !c.one { // of one scan the list has the points that are chosen, and it
 		list.Scans = slices.DeleteFunc(list.Scans, func(scan hubapi.Scan) bool { return !c.filter.HasScan(scan) })
 	}
@@ -75,7 +75,7 @@ func (s *API) listJobs(r *http.Request, _ web.None) (hubapi.Jobs, error) {
 }
 
 // countFiles notes what those of the jobs that have ended have left. One that is removed meanwhile has left nothing.
-func (s *API) countFiles(r *http.Request, jobs []hubapi.Job) {
+func (s *JobHandlers) countFiles(r *http.Request, jobs []hubapi.Job) {
 	for i := range jobs {
 		if !jobs[i].State.Ended() {
 			continue
@@ -88,7 +88,7 @@ func (s *API) countFiles(r *http.Request, jobs []hubapi.Job) {
 }
 
 // chosen copies no more than is asked for, where the order is known beforehand.
-func (s *API) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums convert.Tallies, err error) {
+func (s *JobHandlers) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums convert.Tallies, err error) {
 	sums = convert.Tallies{}
 	matched := 0
 	each := func(w *spawner.Workload) {
@@ -106,7 +106,7 @@ func (s *API) chosen(r *http.Request, c choice) (jobs []spawner.Workload, sums c
 	if c.one {
 		return jobs, sums, s.EachPoint(r, c.scan, each)
 	}
-	err = s.cfg.Workloads.Each(r.Context(), web.CallerOf(r.Context()), "", each)
+	err = s.workloads.Each(r.Context(), web.CallerOf(r.Context()), "", each)
 	slices.SortFunc(jobs, older)
 	from := min(c.offset, len(jobs))
 	return jobs[from:min(len(jobs), from+c.limit)], sums, err

@@ -11,7 +11,7 @@ import (
 
 // checkJob says what a job would meet, and refuses what submit would, whatever the environment: it may have to be made
 // first, which takes a while.
-func (s *API) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, error) {
+func (s *JobHandlers) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, error) {
 	job, err := s.jobRequest(r, req)
 	if err != nil {
 		return hubapi.JobPlan{}, err
@@ -19,7 +19,7 @@ func (s *API) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, 
 	if job.Points, err = s.pointsOf(r, req); err != nil {
 		return hubapi.JobPlan{}, err
 	}
-	p, err := s.cfg.Jobs.Plan(r.Context(), web.CallerOf(r.Context()), job)
+	p, err := s.jobs.Plan(r.Context(), web.CallerOf(r.Context()), job)
 	if err != nil {
 		return hubapi.JobPlan{}, err
 	}
@@ -36,8 +36,8 @@ func (s *API) checkJob(r *http.Request, req hubapi.JobRequest) (hubapi.JobPlan, 
 }
 
 // jobsUsage says what the caller's jobs keep, and what she has used.
-func (s *API) jobsUsage(r *http.Request, _ web.None) (hubapi.JobsUsage, error) {
-	u, err := s.cfg.Reports.Usage(r.Context(), web.CallerOf(r.Context()))
+func (s *JobHandlers) jobsUsage(r *http.Request, _ web.None) (hubapi.JobsUsage, error) {
+	u, err := s.reports.Usage(r.Context(), web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.JobsUsage{}, err
 	}

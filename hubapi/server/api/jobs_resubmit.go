@@ -9,7 +9,7 @@ import (
 	"slipway/spawner"
 )
 
-func (s *API) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Job, error) {
+func (s *JobHandlers) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Job, error) {
 	w, err := s.Find(r, true)
 	if err != nil {
 		return hubapi.Job{}, err
@@ -18,24 +18,12 @@ func (s *API) resubmitJob(r *http.Request, req hubapi.ResubmitRequest) (hubapi.J
 	if err != nil {
 		return hubapi.Job{}, err
 	}
-	return s.cfg.Convert.Job(web.CallerOf(r.Context()), jobs[0]), nil
-}
-
-func (s *API) resubmitScan(r *http.Request, req hubapi.ResubmitRequest) (hubapi.Jobs, error) {
-	points, err := s.Scan(r)
-	if err != nil {
-		return hubapi.Jobs{}, err
-	}
-	jobs, err := s.resubmit(r, req, points, true)
-	if err != nil {
-		return hubapi.Jobs{}, err
-	}
-	return s.submitted(web.CallerOf(r.Context()), jobs), nil
+	return s.convert.Job(web.CallerOf(r.Context()), jobs[0]), nil
 }
 
 // resubmit submits a job, or the points of a scan, anew. What the request leaves open of resources is as the first has
 // it.
-func (s *API) resubmit(
+func (s *JobHandlers) resubmit(
 	r *http.Request, req hubapi.ResubmitRequest, old []spawner.Workload, scan bool,
 ) ([]spawner.Workload, error) {
 	c, first := web.CallerOf(r.Context()), old[0]
@@ -48,7 +36,7 @@ func (s *API) resubmit(
 		return nil, err
 	}
 	if req.GPU != nil {
-		slice, err := s.cfg.Policy.GPU(req.GPU)
+		slice, err := s.policy.GPU(req.GPU)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +46,7 @@ func (s *API) resubmit(
 	for i, w := range old {
 		ids[i] = w.ID
 	}
-	return s.cfg.Jobs.Resubmit(r.Context(), c, ids, again)
+	return s.jobs.Resubmit(r.Context(), c, ids, again)
 }
 
 func auditJobAnew(_ *http.Request, _ hubapi.ResubmitRequest, out hubapi.Job) (string, []any) {

@@ -16,16 +16,24 @@ import (
 // Gateway is what serves the kernels, made for whom find knows: tell notes what a request does.
 type Gateway func(identify func(*http.Request) (spawner.Caller, error), tell func(context.Context, kernels.Deed)) http.Handler
 
+// KernelHandlers serve kernels and their kernelspecs.
+type KernelHandlers struct {
+	web     *web.Core
+	audit   *audit.Log
+	menu    KernelMenu
+	gateway Gateway
+}
+
 // KernelRoutes serves the gateway to kernels to whom find knows.
-func (s *API) KernelRoutes(r chi.Router, find func(*http.Request) (spawner.Caller, error)) {
-	if s.cfg.Kernels == nil {
+func (s *KernelHandlers) KernelRoutes(r chi.Router, find func(*http.Request) (spawner.Caller, error)) {
+	if s.gateway == nil {
 		return
 	}
-	r.Mount(web.KernelsPath, s.cfg.Kernels(func(r *http.Request) (spawner.Caller, error) {
+	r.Mount(web.KernelsPath, s.gateway(func(r *http.Request) (spawner.Caller, error) {
 		c, err := find(r)
 		if err == nil {
 			web.Known(r.Context(), c)
-			err = s.cfg.Web.CountBody(r, c) // websockets have none, and are bounded by the gateway
+			err = s.web.CountBody(r, c) // websockets have none, and are bounded by the gateway
 		}
 		return c, err
 	}, s.tellOfKernel))
@@ -33,12 +41,12 @@ func (s *API) KernelRoutes(r chi.Router, find func(*http.Request) (spawner.Calle
 
 // tellOfKernel notes what a request to the gateway does. Who comes by a ticket is in the log, though she only looks:
 // her websocket lasts.
-func (s *API) tellOfKernel(ctx context.Context, d kernels.Deed) {
+func (s *KernelHandlers) tellOfKernel(ctx context.Context, d kernels.Deed) {
 	e := audit.Of(ctx)
 	if d.By != (spawner.Caller{}) {
 		web.Known(ctx, d.By)
 		e.Door = audit.DoorTicket
-		s.cfg.Audit.Write(
+		s.audit.Write(
 			ctx, d.By, audit.DoorTicket, "GET "+web.KernelsPath+"/api/kernels/{id}/channels",
 			"a kernel's client is let in by the kernel's id", nil, "request", web.TraceOf(ctx).ID,
 		)

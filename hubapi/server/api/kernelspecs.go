@@ -19,9 +19,9 @@ type KernelMenu interface {
 	SwitchKernel(ctx context.Context, c spawner.Caller, name string, to hubapi.KernelSwitch) (hubapi.KernelSpec, error)
 }
 
-func (s *API) menuRoutes(r chi.Router) {
-	r.Method("GET", "/kernelspecs", web.Serve(s.cfg.Web, 200, s.listKernelSpecs))
-	r.Method("POST", "/kernelspecs/{name}/switch", web.Serve(s.cfg.Web, 200, audit.Told(s.switchKernel, auditSwitched)))
+func (s *KernelHandlers) menuRoutes(r chi.Router) {
+	r.Method("GET", "/kernelspecs", web.Serve(s.web, 200, s.listKernelSpecs))
+	r.Method("POST", "/kernelspecs/{name}/switch", web.Serve(s.web, 200, audit.Told(s.switchKernel, auditSwitched)))
 }
 
 func noKernels() error {
@@ -29,25 +29,25 @@ func noKernels() error {
 		With("the administrator names some in kernels.specs of the configuration")
 }
 
-func (s *API) listKernelSpecs(r *http.Request, _ web.None) (hubapi.KernelSpecs, error) {
-	if s.cfg.KernelMenu == nil {
+func (s *KernelHandlers) listKernelSpecs(r *http.Request, _ web.None) (hubapi.KernelSpecs, error) {
+	if s.menu == nil {
 		return hubapi.KernelSpecs{}, noKernels()
 	}
-	list, err := s.cfg.KernelMenu.KernelSpecs(web.CallerOf(r.Context()))
+	list, err := s.menu.KernelSpecs(web.CallerOf(r.Context()))
 	return hubapi.KernelSpecs{KernelSpecs: list}, err
 }
 
-func (s *API) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
+func (s *KernelHandlers) switchKernel(r *http.Request, to hubapi.KernelSwitch) (hubapi.KernelSpec, error) {
 	name, err := web.Param(r, "name")
 	switch {
 	case err != nil:
 		return hubapi.KernelSpec{}, err
-	case s.cfg.KernelMenu == nil:
+	case s.menu == nil:
 		return hubapi.KernelSpec{}, noKernels()
 	case to == hubapi.KernelSwitch{}:
 		return hubapi.KernelSpec{}, errs.Bad("gpu", "", "what the next kernels are to have: gpu, cpus, memory or environment, each a value or "+hubapi.SwitchDefault)
 	}
-	return s.cfg.KernelMenu.SwitchKernel(r.Context(), web.CallerOf(r.Context()), name, to)
+	return s.menu.SwitchKernel(r.Context(), web.CallerOf(r.Context()), name, to)
 }
 
 func auditSwitched(_ *http.Request, _ hubapi.KernelSwitch, out hubapi.KernelSpec) (what string, which []any) {

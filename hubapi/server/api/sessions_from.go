@@ -15,7 +15,7 @@ import (
 // takeEnvironment takes the option out that names an environment to start from, and puts the image in on which that one
 // stands: a profile that does not offer it cannot start it, and another image beside it is a contradiction. Whether the
 // user may is the engine's to say once more.
-func (s *API) takeEnvironment(
+func (s *SessionHandlers) takeEnvironment(
 	ctx context.Context, c spawner.Caller, req hubapi.SessionRequest,
 ) (ref string, err error) {
 	value := req.Options["environment"]
@@ -30,10 +30,10 @@ func (s *API) takeEnvironment(
 	switch {
 	case ref == "":
 		return "", nil
-	case s.cfg.Environments == nil:
+	case s.environments == nil:
 		return "", NoEnvironments()
 	}
-	e, err := s.cfg.Environments.Of(ctx, c, spawner.User(req.User), ref)
+	e, err := s.environments.Of(ctx, c, spawner.User(req.User), ref)
 	if errs.Is(err, errs.NotFound) {
 		return ref, s.goOn(ctx, c, req, ref, err)
 	}
@@ -41,15 +41,15 @@ func (s *API) takeEnvironment(
 		return "", err
 	}
 	return e.Digest, standOn(
-		s.cfg.Offers.Of(c.Hub, spawner.User(req.User)), e.Base, "environment "+shortRef(ref), req.Options,
+		s.offers.Of(c.Hub, spawner.User(req.User)), e.Base, "environment "+shortRef(ref), req.Options,
 	)
 }
 
 // goOn finds the image for a session with kept changes whose environment is not its user's to choose any more.
-func (s *API) goOn(
+func (s *SessionHandlers) goOn(
 	ctx context.Context, c spawner.Caller, req hubapi.SessionRequest, ref string, otherwise error,
 ) error {
-	all, err := s.cfg.Workloads.SessionsOf(ctx, c, spawner.User(req.User), req.ServerName)
+	all, err := s.workloads.SessionsOf(ctx, c, spawner.User(req.User), req.ServerName)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *API) goOn(
 		return otherwise
 	}
 	return standOn(
-		s.cfg.Offers.Of(c.Hub, spawner.User(req.User)), all[i].Spec.Image, "environment "+shortRef(ref),
+		s.offers.Of(c.Hub, spawner.User(req.User)), all[i].Spec.Image, "environment "+shortRef(ref),
 		req.Options,
 	)
 }
@@ -119,15 +119,15 @@ func shortRef(ref string) string {
 // Startable returns what a spawn form offers to start from. Kept changes over an environment that its user may not
 // choose any more are offered too: nothing that was kept becomes unreachable. It says nothing of what cannot be listed:
 // the images are still there.
-func (s *API) Startable(
+func (s *SessionHandlers) Startable(
 	ctx context.Context, c spawner.Caller, user spawner.User, kept []spawner.Workload,
 ) []hubapi.Environment {
-	if s.cfg.Environments == nil || user == "" || !c.Spawner {
+	if s.environments == nil || user == "" || !c.Spawner {
 		return nil
 	}
-	all, err := s.cfg.Environments.For(ctx, c, user)
+	all, err := s.environments.For(ctx, c, user)
 	if err != nil {
-		s.cfg.Logger.Warn("a spawn form offers no environments", "user", user, "error", err)
+		s.log.Warn("a spawn form offers no environments", "user", user, "error", err)
 	}
 	for _, w := range kept {
 		digest := w.Spec.Environment
@@ -139,12 +139,12 @@ func (s *API) Startable(
 }
 
 // ChosenEnvironment replaces the environment of the last choice by its digest, if there is still one of that name.
-func (s *API) ChosenEnvironment(ctx context.Context, c spawner.Caller, user spawner.User, options map[string]any) {
+func (s *SessionHandlers) ChosenEnvironment(ctx context.Context, c spawner.Caller, user spawner.User, options map[string]any) {
 	ref, _ := options["environment"].(string)
-	if ref == "" || s.cfg.Environments == nil || user == "" || !c.Spawner {
+	if ref == "" || s.environments == nil || user == "" || !c.Spawner {
 		return
 	}
-	if e, err := s.cfg.Environments.Of(ctx, c, user, ref); err == nil {
+	if e, err := s.environments.Of(ctx, c, user, ref); err == nil {
 		options["environment"] = e.Digest
 	}
 }

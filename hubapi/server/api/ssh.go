@@ -9,35 +9,48 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/hubs"
 	"slipway/hubapi/server/logins"
+	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/web"
+	"slipway/internal/devicelogin"
 	"slipway/internal/errs"
 	"slipway/internal/sshauth"
 	"slipway/spawner"
 )
 
+// SSHHandlers serve what lets users in by ssh: keys, certificates and logins.
+type SSHHandlers struct {
+	web       *web.Core
+	hubs      *hubs.Set
+	offers    *offers.Offers
+	workloads Workloads
+	authority *sshauth.Authority
+	logins    *devicelogin.Logins
+}
+
 // OpenSSH has the routes for which nobody needs to be known: what everybody may know, and logins, which are nobody's
 // yet.
-func (s *API) OpenSSH(r chi.Router) {
-	r.Method("GET", hubapi.Base+"/ssh", web.Serve(s.cfg.Web, 200, s.sshService))
-	r.Method("POST", hubapi.Base+"/ssh/logins", web.Serve(s.cfg.Web, 200, s.beginSSHLogin))
-	r.Method("GET", hubapi.Base+"/ssh/logins/{id}", web.GetOnly(s.cfg.Web.Plain(s.pollSSHLogin)))
-	r.Method("POST", hubapi.Base+"/ssh/logouts", web.Serve(s.cfg.Web, 204, s.logOutSSH))
+func (s *SSHHandlers) OpenSSH(r chi.Router) {
+	r.Method("GET", hubapi.Base+"/ssh", web.Serve(s.web, 200, s.sshService))
+	r.Method("POST", hubapi.Base+"/ssh/logins", web.Serve(s.web, 200, s.beginSSHLogin))
+	r.Method("GET", hubapi.Base+"/ssh/logins/{id}", web.GetOnly(s.web.Plain(s.pollSSHLogin)))
+	r.Method("POST", hubapi.Base+"/ssh/logouts", web.Serve(s.web, 204, s.logOutSSH))
 }
 
 // sshRoutes are the routes below /ssh for users.
-func (s *API) sshRoutes(r chi.Router) {
-	r.Method("GET", "/", web.Serve(s.cfg.Web, 200, s.sshService))
-	r.Method("GET", "/keys", web.Serve(s.cfg.Web, 200, s.listSSHKeys))
-	r.Method("POST", "/keys", web.Serve(s.cfg.Web, 200, audit.Told(s.AddSSHKey, AuditKeyAdded)))
-	r.Method("DELETE", "/keys/{fingerprint}", web.Serve(s.cfg.Web, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
-	r.Method("GET", "/certificates", web.Serve(s.cfg.Web, 200, s.listSSHCertificates))
-	r.Method("POST", "/certificates", web.Serve(s.cfg.Web, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
+func (s *SSHHandlers) sshRoutes(r chi.Router) {
+	r.Method("GET", "/", web.Serve(s.web, 200, s.sshService))
+	r.Method("GET", "/keys", web.Serve(s.web, 200, s.listSSHKeys))
+	r.Method("POST", "/keys", web.Serve(s.web, 200, audit.Told(s.AddSSHKey, AuditKeyAdded)))
+	r.Method("DELETE", "/keys/{fingerprint}", web.Serve(s.web, 204, audit.Told(s.removeSSHKey, auditKeyRemoved)))
+	r.Method("GET", "/certificates", web.Serve(s.web, 200, s.listSSHCertificates))
+	r.Method("POST", "/certificates", web.Serve(s.web, 200, audit.Told(s.issueSSHCertificate, auditIssued)))
 	r.Method(
 		"DELETE", "/certificates/{serial}",
-		web.Serve(s.cfg.Web, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)),
+		web.Serve(s.web, 204, audit.Told(s.revokeSSHCertificate, auditRevoked)),
 	)
-	r.Method("DELETE", "/connections", web.Serve(s.cfg.Web, 204, audit.Told(s.EndSSH, AuditEnded)))
+	r.Method("DELETE", "/connections", web.Serve(s.web, 204, audit.Told(s.EndSSH, AuditEnded)))
 }
 
 func noSSH() error {
@@ -46,15 +59,15 @@ func noSSH() error {
 }
 
 // SSHOwner returns the user whose keys the caller may see and change.
-func (s *API) SSHOwner(c spawner.Caller) (sshauth.Owner, error) {
-	if s.cfg.SSH == nil {
+func (s *SSHHandlers) SSHOwner(c spawner.Caller) (sshauth.Owner, error) {
+	if s.authority == nil {
 		return sshauth.Owner{}, noSSH()
 	}
 	return logins.Owner(c)
 }
 
-func (s *API) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error) {
-	a := s.cfg.SSH
+func (s *SSHHandlers) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error) {
+	a := s.authority
 	if a == nil {
 		return hubapi.SSHService{KnownHosts: []string{}, Fingerprints: []string{}, Pages: []hubapi.SSHPage{}}, nil
 	}
@@ -63,34 +76,34 @@ func (s *API) sshService(r *http.Request, _ web.None) (hubapi.SSHService, error)
 		Fingerprints: a.Fingerprints(),
 		Pages:        []hubapi.SSHPage{},
 	}
-	for _, p := range logins.Pages(r, s.cfg.Hubs, s.cfg.Logins) {
+	for _, p := range logins.Pages(r, s.hubs, s.logins) {
 		out.Pages = append(out.Pages, hubapi.SSHPage{Hub: p.Hub, URL: p.URL})
 	}
 	return out, nil
 }
 
-func (s *API) listSSHKeys(r *http.Request, _ web.None) (hubapi.SSHKeys, error) {
+func (s *SSHHandlers) listSSHKeys(r *http.Request, _ web.None) (hubapi.SSHKeys, error) {
 	list := hubapi.SSHKeys{Keys: []hubapi.SSHKey{}}
 	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return list, err
 	}
-	for _, k := range s.cfg.SSH.Keys(owner) {
+	for _, k := range s.authority.Keys(owner) {
 		list.Keys = append(list.Keys, convert.SSHKey(k))
 	}
 	return list, nil
 }
 
-func (s *API) AddSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSHKey, error) {
+func (s *SSHHandlers) AddSSHKey(r *http.Request, in hubapi.SSHKeyRequest) (hubapi.SSHKey, error) {
 	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.SSHKey{}, err
 	}
-	k, err := s.cfg.SSH.AddKey(r.Context(), owner, in.Key, in.Comment)
+	k, err := s.authority.AddKey(r.Context(), owner, in.Key, in.Comment)
 	return convert.SSHKey(k), err
 }
 
-func (s *API) removeSSHKey(r *http.Request, _ web.None) (web.None, error) {
+func (s *SSHHandlers) removeSSHKey(r *http.Request, _ web.None) (web.None, error) {
 	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return web.None{}, err
@@ -99,34 +112,34 @@ func (s *API) removeSSHKey(r *http.Request, _ web.None) (web.None, error) {
 	if err != nil {
 		return web.None{}, err
 	}
-	return web.None{}, s.cfg.SSH.RemoveKey(r.Context(), owner, fingerprint)
+	return web.None{}, s.authority.RemoveKey(r.Context(), owner, fingerprint)
 }
 
-func (s *API) listSSHCertificates(r *http.Request, _ web.None) (hubapi.SSHCertificates, error) {
+func (s *SSHHandlers) listSSHCertificates(r *http.Request, _ web.None) (hubapi.SSHCertificates, error) {
 	list := hubapi.SSHCertificates{Certificates: []hubapi.SSHCertificate{}}
 	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return list, err
 	}
-	for _, c := range s.cfg.SSH.Certificates(owner) {
+	for _, c := range s.authority.Certificates(owner) {
 		c.Text = ""
 		list.Certificates = append(list.Certificates, convert.SSHCertificate(c))
 	}
 	return list, nil
 }
 
-func (s *API) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRequest) (hubapi.SSHCertificate, error) {
+func (s *SSHHandlers) issueSSHCertificate(r *http.Request, in hubapi.SSHCertificateRequest) (hubapi.SSHCertificate, error) {
 	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return hubapi.SSHCertificate{}, err
 	}
-	c, err := s.cfg.SSH.Issue(r.Context(), owner, sshauth.Request{
+	c, err := s.authority.Issue(r.Context(), owner, sshauth.Request{
 		Key: in.Key, Session: in.Session, Computer: in.Computer,
 	})
 	return convert.SSHCertificate(c), err
 }
 
-func (s *API) revokeSSHCertificate(r *http.Request, _ web.None) (web.None, error) {
+func (s *SSHHandlers) revokeSSHCertificate(r *http.Request, _ web.None) (web.None, error) {
 	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err != nil {
 		return web.None{}, err
@@ -135,15 +148,15 @@ func (s *API) revokeSSHCertificate(r *http.Request, _ web.None) (web.None, error
 	if err != nil {
 		return web.None{}, err
 	}
-	return web.None{}, s.cfg.SSH.Revoke(r.Context(), owner, serial)
+	return web.None{}, s.authority.Revoke(r.Context(), owner, serial)
 }
 
 // logOutSSH withdraws a certificate for who has its key: who logs out may have no token any more.
-func (s *API) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) {
-	if s.cfg.SSH == nil {
+func (s *SSHHandlers) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) {
+	if s.authority == nil {
 		return web.None{}, noSSH()
 	}
-	owner, err := s.cfg.SSH.Withdraw(r.Context(), sshauth.Withdrawal{
+	owner, err := s.authority.Withdraw(r.Context(), sshauth.Withdrawal{
 		Serial: in.Serial, Key: in.Key, Words: in.Words(), Format: in.Format, Signature: in.Signature,
 	})
 	if owner != (sshauth.Owner{}) {
@@ -152,7 +165,7 @@ func (s *API) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) 
 		e.Caller, e.Door = caller, audit.DoorSSHKey
 		audit.Note(
 			r.Context(), "an ssh certificate is withdrawn by its key", "serial", in.Serial, "from",
-			s.cfg.Web.AddressOf(r),
+			s.web.AddressOf(r),
 		)
 	}
 	return web.None{}, err
@@ -160,10 +173,10 @@ func (s *API) logOutSSH(r *http.Request, in hubapi.SSHLogout) (web.None, error) 
 
 // EndSSH ends the connections of a user's, those too that she has let in by her browser, which no key and no
 // certificate stands for.
-func (s *API) EndSSH(r *http.Request, _ web.None) (web.None, error) {
+func (s *SSHHandlers) EndSSH(r *http.Request, _ web.None) (web.None, error) {
 	owner, err := s.SSHOwner(web.CallerOf(r.Context()))
 	if err == nil {
-		s.cfg.SSH.End(owner)
+		s.authority.End(owner)
 	}
 	return web.None{}, err
 }

@@ -17,20 +17,20 @@ import (
 
 // beginSSHLogin lets anybody ask for a certificate, which a user is to confirm. A hub must be meant: what is asked of
 // one must not be confirmed at another, where the same name may be somebody else's.
-func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.DeviceLogin, error) {
-	if s.cfg.SSH == nil {
+func (s *SSHHandlers) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.DeviceLogin, error) {
+	if s.authority == nil {
 		return hubapi.DeviceLogin{}, noSSH()
 	}
-	page, err := logins.Page(logins.Pages(r, s.cfg.Hubs, s.cfg.Logins), in.Hub)
+	page, err := logins.Page(logins.Pages(r, s.hubs, s.logins), in.Hub)
 	if err != nil {
 		return hubapi.DeviceLogin{}, err
 	}
 	if strings.TrimSpace(in.Key) == "" {
 		return hubapi.DeviceLogin{}, errs.Bad("key", "", "the public key that the certificate is to be for")
 	}
-	l, err := s.cfg.SSH.Begin(devicelogin.Ask{
-		Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.cfg.Web.AddressOf(r),
-		Peer: s.cfg.Web.PeerOf(r),
+	l, err := s.authority.Begin(devicelogin.Ask{
+		Hub: page.Hub, Key: in.Key, Computer: in.Computer, Address: s.web.AddressOf(r),
+		Peer: s.web.PeerOf(r),
 	})
 	if err != nil {
 		return hubapi.DeviceLogin{}, err
@@ -39,15 +39,15 @@ func (s *API) beginSSHLogin(r *http.Request, in hubapi.SSHLoginRequest) (hubapi.
 }
 
 // pollSSHLogin tells what has become of a login: 202 while it waits.
-func (s *API) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.SSH == nil {
+func (s *SSHHandlers) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
+	if s.authority == nil {
 		return noSSH()
 	}
 	id, err := web.Param(r, "id")
 	if err != nil {
 		return err
 	}
-	state, err := s.cfg.SSH.Poll(r.Context(), id)
+	state, err := s.authority.Poll(r.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *API) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 	e := audit.Of(r.Context())
 	e.Caller, e.Door = caller, audit.DoorSSHKey
 	audit.Note(r.Context(), issuedWords,
-		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.cfg.Web.AddressOf(r))
+		"serial", c.Serial, "key", c.Fingerprint, "session", c.Session, "expires", c.Expires, "computer", c.Computer, "from", s.web.AddressOf(r))
 	wired := convert.SSHCertificate(c)
 	web.WriteJSON(
 		w, http.StatusOK,
@@ -71,12 +71,12 @@ func (s *API) pollSSHLogin(w http.ResponseWriter, r *http.Request) error {
 }
 
 // SSHTargets are what a user's login names may end in: the profiles, and her servers with a name that run.
-func (s *API) SSHTargets(r *http.Request, c spawner.Caller) []string {
+func (s *SSHHandlers) SSHTargets(r *http.Request, c spawner.Caller) []string {
 	targets := []string{}
-	for _, p := range s.cfg.Offers.Of(c.Hub, c.User).Profiles {
+	for _, p := range s.offers.Of(c.Hub, c.User).Profiles {
 		targets = append(targets, p.Name)
 	}
-	all, err := s.cfg.Workloads.List(r.Context(), c)
+	all, err := s.workloads.List(r.Context(), c)
 	if err != nil {
 		return targets
 	}

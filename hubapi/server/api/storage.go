@@ -17,17 +17,24 @@ type Storage interface {
 	URL(lfn string, write, direct bool) (hubapi.DataURL, error)
 }
 
-func (s *API) storages(r *http.Request, _ web.None) (hubapi.Storages, error) {
+// DataHandlers serve where data is, and whether a session's user reaches it.
+type DataHandlers struct {
+	lookup
+	storage Storage
+	doctor  DataDoctor
+}
+
+func (s *DataHandlers) storages(r *http.Request, _ web.None) (hubapi.Storages, error) {
 	out := hubapi.Storages{Storage: []hubapi.Storage{}}
-	if s.cfg.Storage != nil {
-		out.Storage = append(out.Storage, s.cfg.Storage.List(r.Context(), web.CallerOf(r.Context()))...)
+	if s.storage != nil {
+		out.Storage = append(out.Storage, s.storage.List(r.Context(), web.CallerOf(r.Context()))...)
 	}
 	return out, nil
 }
 
 // dataURL says where a file is for the use that is asked for. Who may do it is the storage's to decide.
-func (s *API) dataURL(r *http.Request, _ web.None) (hubapi.DataURL, error) {
-	if s.cfg.Storage == nil {
+func (s *DataHandlers) dataURL(r *http.Request, _ web.None) (hubapi.DataURL, error) {
+	if s.storage == nil {
 		return hubapi.DataURL{}, errs.New(errs.Missing, "this site has no storage elements").
 			With("the administrator sets data.storage in the configuration")
 	}
@@ -39,7 +46,7 @@ func (s *API) dataURL(r *http.Request, _ web.None) (hubapi.DataURL, error) {
 	if err != nil {
 		return hubapi.DataURL{}, err
 	}
-	return s.cfg.Storage.URL(r.URL.Query().Get("lfn"), write, direct)
+	return s.storage.URL(r.URL.Query().Get("lfn"), write, direct)
 }
 
 // flag reads a parameter that is true or false; one that is missing is false.

@@ -18,7 +18,7 @@ type Shipper interface {
 	Pull(ctx context.Context, c spawner.Caller, r hubapi.PullRequest, progress func(hubapi.Progress)) (hubapi.Environment, error)
 }
 
-func (s *API) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
+func (s *EnvironmentHandlers) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.PushRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
@@ -27,11 +27,11 @@ func (s *API) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.cfg.Shipper == nil {
+	if s.shipper == nil {
 		return NoEnvironments()
 	}
-	return feeds.Work(s.cfg.Feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
-		done, err := s.cfg.Shipper.Push(ctx, web.CallerOf(r.Context()), ref, req, tell)
+	return feeds.Work(s.feeds, w, r, func(ctx context.Context, tell func(hubapi.Progress)) (hubapi.Pushed, error) {
+		done, err := s.shipper.Push(ctx, web.CallerOf(r.Context()), ref, req, tell)
 		if err == nil {
 			audit.Note(r.Context(), "an environment was pushed", "environment", done.Environment, "to", req.To)
 		}
@@ -39,18 +39,18 @@ func (s *API) pushEnvironment(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (s *API) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
+func (s *EnvironmentHandlers) pullEnvironment(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.PullRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
 	}
-	if s.cfg.Shipper == nil {
+	if s.shipper == nil {
 		return NoEnvironments()
 	}
-	return feeds.Work(s.cfg.Feeds, w, r, func(
+	return feeds.Work(s.feeds, w, r, func(
 		ctx context.Context, tell func(hubapi.Progress),
 	) (hubapi.Environment, error) {
-		env, err := s.cfg.Shipper.Pull(ctx, web.CallerOf(r.Context()), req, tell)
+		env, err := s.shipper.Pull(ctx, web.CallerOf(r.Context()), req, tell)
 		if err == nil {
 			audit.Note(
 				r.Context(), "an environment was pulled", "environment", env.Digest, "from", req.From, "unsigned",

@@ -10,8 +10,10 @@ import (
 	"slipway/hubapi"
 	"slipway/hubapi/server/audit"
 	"slipway/hubapi/server/convert"
+	"slipway/hubapi/server/offers"
 	"slipway/hubapi/server/web"
 	"slipway/internal/errs"
+	"slipway/internal/sshauth"
 	"slipway/spawner"
 )
 
@@ -27,15 +29,27 @@ type People interface {
 	Release(ctx context.Context, principal string) (hubapi.Number, error)
 }
 
+// UserHandlers serve who the caller is, what she may have, and who has which number.
+type UserHandlers struct {
+	web         *web.Core
+	offers      *offers.Offers
+	ssh         *SSHHandlers
+	authority   *sshauth.Authority
+	people      People
+	quota       func(ctx context.Context, c spawner.Caller) (hubapi.Quotas, error)
+	credentials UserCredentials
+	principal   func(hub string, user spawner.User) string
+}
+
 // whoRoutes are the routes that say who is who.
-func (s *API) whoRoutes(r chi.Router) {
-	r.Method("GET", "/whoami", web.Serve(s.cfg.Web, 200, s.whoami))
-	r.Method("GET", "/accounts", web.Serve(s.cfg.Web, 200, s.numbers))
-	r.Method("DELETE", "/accounts/{principal}", web.Serve(s.cfg.Web, 200, audit.Told(s.release, auditReleased)))
+func (s *UserHandlers) whoRoutes(r chi.Router) {
+	r.Method("GET", "/whoami", web.Serve(s.web, 200, s.whoami))
+	r.Method("GET", "/accounts", web.Serve(s.web, 200, s.numbers))
+	r.Method("DELETE", "/accounts/{principal}", web.Serve(s.web, 200, audit.Told(s.release, auditReleased)))
 }
 
 // whoami says who the caller is, by what, and by which rule.
-func (s *API) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
+func (s *UserHandlers) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 	c := web.CallerOf(r.Context())
 	if c.User == "" {
 		return hubapi.Whoami{}, errs.New(errs.Forbidden, "a hub's spawner is nobody").With(web.TokenRemedy)
@@ -44,11 +58,11 @@ func (s *API) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 		User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload), Subjects: []hubapi.Subject{},
 		SSHKeys: []string{},
 	}
-	if s.cfg.People != nil {
-		out.Person = s.cfg.People.Person(r.Context(), c.Hub, c.User)
+	if s.people != nil {
+		out.Person = s.people.Person(r.Context(), c.Hub, c.User)
 	}
-	if s.cfg.UserCredentials != nil {
-		list, err := s.cfg.UserCredentials.List(r.Context(), s.cfg.Principal(c.Hub, c.User))
+	if s.credentials != nil {
+		list, err := s.credentials.List(r.Context(), s.principal(c.Hub, c.User))
 		if err != nil {
 			return out, err
 		}
@@ -58,8 +72,8 @@ func (s *API) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 			)
 		}
 	}
-	if owner, err := s.SSHOwner(c); err == nil { // programs in sessions do not see what lets in
-		for _, k := range s.cfg.SSH.Keys(owner) {
+	if owner, err := s.ssh.SSHOwner(c); err == nil { // programs in sessions do not see what lets in
+		for _, k := range s.authority.Keys(owner) {
 			out.SSHKeys = append(out.SSHKeys, k.Fingerprint)
 		}
 	}
@@ -67,29 +81,29 @@ func (s *API) whoami(r *http.Request, _ web.None) (hubapi.Whoami, error) {
 }
 
 // mayNumber refuses whoever is no administrator.
-func (s *API) mayNumber(c spawner.Caller) error {
+func (s *UserHandlers) mayNumber(c spawner.Caller) error {
 	switch {
 	case !Administers(c):
 		return errs.New(errs.Forbidden, "only administrators see and forget users' numbers").
 			With("use an administrator's own token, outside of sessions; `slipway whoami` shows yours")
-	case s.cfg.People == nil:
+	case s.people == nil:
 		return errs.New(errs.Missing, "this service knows of no numbers")
 	}
 	return nil
 }
 
-func (s *API) numbers(r *http.Request, _ web.None) (hubapi.Numbers, error) {
+func (s *UserHandlers) numbers(r *http.Request, _ web.None) (hubapi.Numbers, error) {
 	list := hubapi.Numbers{Accounts: []hubapi.Number{}}
 	if err := s.mayNumber(web.CallerOf(r.Context())); err != nil {
 		return list, err
 	}
-	all, err := s.cfg.People.Numbers(r.Context())
+	all, err := s.people.Numbers(r.Context())
 	list.Accounts = append(list.Accounts, all...)
 	slices.SortFunc(list.Accounts, func(a, b hubapi.Number) int { return a.UID - b.UID })
 	return list, err
 }
 
-func (s *API) release(r *http.Request, _ web.None) (hubapi.Number, error) {
+func (s *UserHandlers) release(r *http.Request, _ web.None) (hubapi.Number, error) {
 	if err := s.mayNumber(web.CallerOf(r.Context())); err != nil {
 		return hubapi.Number{}, err
 	}
@@ -97,9 +111,14 @@ func (s *API) release(r *http.Request, _ web.None) (hubapi.Number, error) {
 	if err != nil {
 		return hubapi.Number{}, err
 	}
-	return s.cfg.People.Release(r.Context(), principal)
+	return s.people.Release(r.Context(), principal)
 }
 
 func auditReleased(_ *http.Request, _ web.None, out hubapi.Number) (string, []any) {
 	return "a user's number is forgotten", []any{"of", out.User, "number", out.UID}
+}
+
+func (s *UserHandlers) me(r *http.Request, _ web.None) (hubapi.Me, error) {
+	c := web.CallerOf(r.Context())
+	return hubapi.Me{User: string(c.User), Hub: c.Hub, Admin: c.Admin, Session: string(c.Workload)}, nil
 }

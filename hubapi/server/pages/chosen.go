@@ -60,7 +60,7 @@ func (p *Pages) actOnChosen(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	again, _, err := p.cfg.API.Again(hubapi.RetryRequest{})
+	again, _, err := p.cfg.API.Jobs.Again(hubapi.RetryRequest{})
 	if err != nil {
 		return "", err
 	}

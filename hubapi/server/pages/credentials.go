@@ -56,7 +56,7 @@ func (p *Pages) credentialsView(r *http.Request, v visitor) (view webui.Credenti
 			return view, nil
 		}
 	}
-	principal, err := p.cfg.API.Principal(asVisitor(r, v), "", api.Look)
+	principal, err := p.cfg.API.Credentials.Principal(asVisitor(r, v), "", api.Look)
 	if err != nil {
 		return view, err
 	}
@@ -129,7 +129,7 @@ func (p *Pages) takeProxy(r *http.Request, v visitor) error {
 		return errs.New(errs.Invalid, "the file cannot be read").With("choose the proxy's file once more")
 	}
 	_, err = audit.Told(
-		p.cfg.API.PutProxy, api.AuditProxyPut,
+		p.cfg.API.Credentials.PutProxy, api.AuditProxyPut,
 	)(asVisitor(r, v), hubapi.ProxyRequest{Proxy: string(text)})
 	return err
 }
@@ -145,7 +145,7 @@ func (p *Pages) proxyAgain(w http.ResponseWriter, r *http.Request, v visitor, wr
 }
 
 func (p *Pages) renew(r *http.Request, v visitor) (string, error) {
-	_, err := audit.Told(p.cfg.API.RenewCredential, api.AuditRenewed)(asVisitor(r, v), web.None{})
+	_, err := audit.Told(p.cfg.API.Credentials.RenewCredential, api.AuditRenewed)(asVisitor(r, v), web.None{})
 	return "credentials", err
 }
 
@@ -155,7 +155,7 @@ func (p *Pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 	var out hubapi.CredentialRemoval
 	_, err := p.acted(w, r, func(r *http.Request, who visitor) (_ string, err error) {
 		v = who
-		out, err = audit.Told(p.cfg.API.RemoveCredential, api.AuditCredentialRemoved)(asVisitor(r, who), web.None{})
+		out, err = audit.Told(p.cfg.API.Credentials.RemoveCredential, api.AuditCredentialRemoved)(asVisitor(r, who), web.None{})
 		return "", err
 	})
 	switch {
@@ -175,13 +175,13 @@ func (p *Pages) removedCredential(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Pages) beginIssuerLogin(r *http.Request, v visitor) (string, error) {
-	out, err := audit.Told(p.cfg.API.BeginCredentialLogin, api.AuditLoginBegun)(asVisitor(r, v), web.None{})
+	out, err := audit.Told(p.cfg.API.Credentials.BeginCredentialLogin, api.AuditLoginBegun)(asVisitor(r, v), web.None{})
 	return "credentials/logins/" + out.ID, err
 }
 
 // issuerLoginPage shows a login that waits, and leads on from one that is confirmed.
 func (p *Pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visitor) error {
-	principal, err := p.cfg.API.Principal(asVisitor(r, v), "", api.Manage)
+	principal, err := p.cfg.API.Credentials.Principal(asVisitor(r, v), "", api.Manage)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (p *Pages) issuerLoginPage(w http.ResponseWriter, r *http.Request, v visito
 	if err != nil {
 		return err
 	}
-	login, ended, err := p.cfg.API.IssuerLogin(principal, id)
+	login, ended, err := p.cfg.API.Credentials.IssuerLogin(principal, id)
 	switch {
 	case err != nil:
 		return err

@@ -71,7 +71,7 @@ func (p *Pages) saveEnvironment(w http.ResponseWriter, r *http.Request, v visito
 		return err
 	}
 	saveAs(w, webui.FileName(e))
-	err = p.cfg.API.SendEnvironment(w, r.WithContext(web.WithCaller(r.Context(), v.caller)), e.Digest, "sif")
+	err = p.cfg.API.Environments.SendEnvironment(w, r.WithContext(web.WithCaller(r.Context(), v.caller)), e.Digest, "sif")
 	if err != nil {
 		w.Header().Del("Content-Disposition")
 	}

@@ -31,7 +31,7 @@ func (p *Pages) saveFile(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return errs.Bad("name", escaped, "a URL-escaped word")
 	}
 	saveAs(w, name)
-	if err := p.cfg.API.SendFile(w, r, v.caller, found.ID, name); err != nil {
+	if err := p.cfg.API.Jobs.SendFile(w, r, v.caller, found.ID, name); err != nil {
 		w.Header().Del("Content-Disposition")
 		return err
 	}
@@ -68,7 +68,7 @@ func (p *Pages) left(r *http.Request, v visitor, item *webui.Item) {
 	if item.Kind.Session() || item.Phase.Active() {
 		return
 	}
-	item.Files, _ = p.cfg.API.FilesOf(r.Context(), v.caller, item.ID)
+	item.Files, _ = p.cfg.API.Jobs.FilesOf(r.Context(), v.caller, item.ID)
 	if item.Up.IsZero() {
 		return // it has never run
 	}

@@ -25,7 +25,7 @@ func (p *Pages) gpusPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	for _, found := range list {
 		seen[found.ID] = found
 	}
-	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.cfg.API.InventoryFor(v.caller), Workloads: seen})
+	return webui.GPUsPage(w, p.view(v), webui.GPUsView{Inventory: p.cfg.API.GPUs.InventoryFor(v.caller), Workloads: seen})
 }
 
 // poolPatience is how long a page waits for a pool that does not answer.

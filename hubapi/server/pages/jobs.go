@@ -38,9 +38,9 @@ func (p *Pages) jobPages(r chi.Router) {
 	r.Get("/scans/{id}/{verb}", p.show(p.askScan))
 	r.Post("/scans/{id}/cancel", p.act(p.reorderScan(p.cfg.Actions.Stop, api.Active)))
 	r.Post("/scans/{id}/hold", p.act(p.reorderScan(p.cfg.Actions.Hold, api.NotHeld)))
-	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.cfg.API.ReleaseHeld, api.Active)))
+	r.Post("/scans/{id}/release", p.act(p.reorderScan(p.cfg.API.Scans.ReleaseHeld, api.Active)))
 	r.Post("/scans/{id}/requeue", p.act(p.reorderScan(p.cfg.Actions.Requeue, api.Running)))
-	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.cfg.API.RemoveEnded, hasPassed)))
+	r.Post("/scans/{id}/discard", p.act(p.reorderScan(p.cfg.API.Scans.RemoveEnded, hasPassed)))
 }
 
 func hasPassed(w spawner.Workload) bool { return !w.Phase.Active() }
@@ -61,7 +61,7 @@ func (p *Pages) reorder(do api.Act) func(*http.Request, visitor) (string, error)
 func (p *Pages) reorderScan(
 	do api.Act, meant func(spawner.Workload) bool,
 ) func(*http.Request, visitor) (string, error) {
-	change := p.cfg.API.ChangeScan(do, meant)
+	change := p.cfg.API.Scans.ChangeScan(do, meant)
 	return func(r *http.Request, v visitor) (string, error) {
 		done, err := change(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 		switch {
@@ -112,7 +112,7 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	}
 	sum, places := convert.NewTally(), []place(nil)
 	var ends usage.Ends
-	err = p.cfg.API.EachPoint(r, id, func(w *spawner.Workload) {
+	err = p.cfg.API.Jobs.EachPoint(r, id, func(w *spawner.Workload) {
 		sum.Add(w)
 		ends.Add(w)
 		if state := convert.State(w); view.State == "" || view.State == string(state) {
@@ -130,7 +130,7 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 	view.Most, view.Leaves = len(places), max(1, (len(places)+leafSize-1)/leafSize)
 	view.Leaf = min(max(1, int(leaf)), view.Leaves) // points may have left a state since the link was made
 	view.From = (view.Leaf-1)*leafSize + 1
-	lent := p.cfg.API.Lent()
+	lent := p.cfg.API.GPUs.Lent()
 	for _, at := range places[view.From-1 : min(len(places), view.Leaf*leafSize)] {
 		// it may have been removed meanwhile
 		if w, err := p.cfg.Workloads.Get(r.Context(), v.caller, at.id); err == nil {
@@ -144,7 +144,7 @@ func (p *Pages) scanPage(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askScan asks whether something is really to be done to a scan.
 func (p *Pages) askScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	scan, err := p.cfg.API.GetScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
+	scan, err := p.cfg.API.Scans.GetScan(r.WithContext(web.WithCaller(r.Context(), v.caller)), web.None{})
 	if err != nil {
 		return err
 	}
@@ -169,12 +169,12 @@ func (p *Pages) why(w http.ResponseWriter, r *http.Request, v visitor) error {
 	return p.explain(w, r, v, webui.Why{
 		Title: title, Back: path, BackLabel: "Back to it",
 	}, func(r *http.Request) (hubapi.Explanation, error) {
-		return p.cfg.API.Why(r, found)
+		return p.cfg.API.Jobs.Why(r, found)
 	})
 }
 
 func (p *Pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.cfg.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.cfg.API.Scans.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (p *Pages) whyOfScan(w http.ResponseWriter, r *http.Request, v visitor) err
 		y.Title = points[0].Scan
 	}
 	return p.explain(
-		w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.cfg.API.WhyScan(r, web.None{}) },
+		w, r, v, y, func(r *http.Request) (hubapi.Explanation, error) { return p.cfg.API.Scans.WhyScan(r, web.None{}) },
 	)
 }
 

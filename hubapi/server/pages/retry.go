@@ -64,7 +64,7 @@ func (p *Pages) askRetry(w http.ResponseWriter, r *http.Request, v visitor) erro
 
 // askRetryScan asks the same for the points of a scan that have failed: what does for each of them is suggested.
 func (p *Pages) askRetryScan(w http.ResponseWriter, r *http.Request, v visitor) error {
-	points, err := p.cfg.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.cfg.API.Scans.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (p *Pages) retry(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	again, _, err := p.cfg.API.Again(retryOf(r, limitsOf(found)))
+	again, _, err := p.cfg.API.Jobs.Again(retryOf(r, limitsOf(found)))
 	if err != nil {
 		return "", err
 	}
@@ -115,11 +115,11 @@ func (p *Pages) retry(r *http.Request, v visitor) (string, error) {
 
 // retryPoints tries the points of a scan again that have failed.
 func (p *Pages) retryPoints(r *http.Request, v visitor) (string, error) {
-	points, err := p.cfg.API.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
+	points, err := p.cfg.API.Scans.Scan(r.WithContext(web.WithCaller(r.Context(), v.caller)))
 	if err != nil {
 		return "", err
 	}
-	again, meant, err := p.cfg.API.Again(retryOf(r, limitsOf(points[0])))
+	again, meant, err := p.cfg.API.Jobs.Again(retryOf(r, limitsOf(points[0])))
 	if err != nil {
 		return "", err
 	}

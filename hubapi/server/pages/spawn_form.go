@@ -27,7 +27,7 @@ func (p *Pages) SpawnForm(w http.ResponseWriter, r *http.Request) error {
 	form := webui.Form{
 		Catalogue: offers, Rooms: p.cfg.Offers.Rooms(c.Hub, user, offers.Profiles),
 		Active: p.cfg.Offers.ActiveByImage(c.Hub), Refresh: p.roomAddress(c.Hub, user),
-		GPUs: p.cfg.API.Inventory().Public(),
+		GPUs: p.cfg.API.GPUs.Inventory().Public(),
 	}
 	_ = json.Unmarshal([]byte(q.Get("options")), &form.Chosen) // what cannot be read was not chosen
 	if q.Has("user") {
@@ -38,8 +38,8 @@ func (p *Pages) SpawnForm(w http.ResponseWriter, r *http.Request) error {
 		form.Kept = slices.DeleteFunc(
 			all, func(w spawner.Workload) bool { return w.Phase != spawner.Stopped || w.Want == spawner.WantGone },
 		)
-		form.Environments = p.cfg.API.Startable(r.Context(), c, user, form.Kept)
-		p.cfg.API.ChosenEnvironment(r.Context(), c, user, form.Chosen)
+		form.Environments = p.cfg.API.Sessions.Startable(r.Context(), c, user, form.Kept)
+		p.cfg.API.Sessions.ChosenEnvironment(r.Context(), c, user, form.Chosen)
 	}
 	var page bytes.Buffer
 	if err := webui.SpawnForm(&page, form); err != nil {

@@ -45,7 +45,7 @@ func (p *Pages) sshPage(w http.ResponseWriter, r *http.Request, v visitor) error
 }
 
 func (p *Pages) sshView(r *http.Request, v visitor) (webui.SSHView, error) {
-	owner, err := p.cfg.API.SSHOwner(v.caller)
+	owner, err := p.cfg.API.SSH.SSHOwner(v.caller)
 	if err != nil {
 		return webui.SSHView{}, err
 	}
@@ -76,7 +76,7 @@ func loginCommand(h hubs.Hub) string {
 func (p *Pages) sshConfig(r *http.Request, v visitor) string {
 	text, err := sshclientconfig.Service{
 		Name: "slipway", Host: p.cfg.SSH.Host(), Port: p.cfg.SSH.Port(), User: string(v.caller.User),
-		Targets:    p.cfg.API.SSHTargets(r, v.caller),
+		Targets:    p.cfg.API.SSH.SSHTargets(r, v.caller),
 		KnownHosts: p.cfg.SSH.KnownHosts(),
 	}.Plain()
 	if err != nil {
@@ -90,7 +90,7 @@ func (p *Pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 	user := string(v.caller.User)
 	profiles := p.cfg.Offers.Of(v.caller.Hub, v.caller.User).Profiles
 	places := []webui.SSHPlace{{Title: "Your default server", Line: p.cfg.SSH.Line(user, "")}}
-	for _, target := range p.cfg.API.SSHTargets(r, v.caller) {
+	for _, target := range p.cfg.API.SSH.SSHTargets(r, v.caller) {
 		place := webui.SSHPlace{Title: target, Detail: "your server of this name", Line: p.cfg.SSH.Line(user, target)}
 		if i := slices.IndexFunc(profiles, func(each catalog.Profile) bool { return each.Name == target }); i >= 0 {
 			place.Title, place.Detail = cmp.Or(profiles[i].Title, profiles[i].Name), profiles[i].Description
@@ -102,7 +102,7 @@ func (p *Pages) sshPlaces(r *http.Request, v visitor) []webui.SSHPlace {
 
 // posted returns what a form has sent, and who has, for the log too.
 func (p *Pages) posted(r *http.Request, v visitor) (*http.Request, sshauth.Owner, error) {
-	owner, err := p.cfg.API.SSHOwner(v.caller)
+	owner, err := p.cfg.API.SSH.SSHOwner(v.caller)
 	return r.WithContext(web.WithCaller(r.Context(), v.caller)), owner, err
 }
 
@@ -130,7 +130,7 @@ func (p *Pages) addKey(r *http.Request, v visitor) error {
 	if err != nil {
 		return err
 	}
-	_, err = audit.Told(p.cfg.API.AddSSHKey, api.AuditKeyAdded)(r, hubapi.SSHKeyRequest{
+	_, err = audit.Told(p.cfg.API.SSH.AddSSHKey, api.AuditKeyAdded)(r, hubapi.SSHKeyRequest{
 		Key: r.PostForm.Get("key"), Comment: r.PostForm.Get("comment"),
 	})
 	return err
@@ -182,6 +182,6 @@ func (p *Pages) endConnections(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = audit.Told(p.cfg.API.EndSSH, api.AuditEnded)(r, web.None{})
+	_, err = audit.Told(p.cfg.API.SSH.EndSSH, api.AuditEnded)(r, web.None{})
 	return "ssh/connections/ended", err
 }

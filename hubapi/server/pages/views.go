@@ -30,7 +30,7 @@ func (p *Pages) checkDataPage(r *http.Request, v visitor) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := p.cfg.API.LookAgain(r.Context(), found); err != nil {
+	if err := p.cfg.API.Data.LookAgain(r.Context(), found); err != nil {
 		return "", err
 	}
 	audit.Note(r.Context(), "a session's data is to be looked at again", "session", found.ID)
@@ -117,7 +117,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request, v visitor) erro
 		return errs.Bad("sort", q.Get("sort"), "newest, oldest, name, state or longest")
 	}
 	chosenBy := hubapi.JobFilter{State: q.Get("state"), Name: q.Get("name"), Since: q.Get("since")}
-	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy, Sort: q.Get("sort")}, p.cfg.API.Lent(), []spawner.Workload{}
+	view, lent, jobs := webui.OverviewView{All: all, Filter: chosenBy, Sort: q.Get("sort")}, p.cfg.API.GPUs.Lent(), []spawner.Workload{}
 	for _, found := range list {
 		switch {
 		case found.Kind.Ephemeral():
@@ -181,7 +181,7 @@ func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		return err
 	}
 	details := webui.Details{
-		Item: p.item(v, found, p.cfg.API.Lent()), Steps: steps, Tail: p.output(
+		Item: p.item(v, found, p.cfg.API.GPUs.Lent()), Steps: steps, Tail: p.output(
 			r.Context(), v.caller, found,
 		), Parameters: convert.Parameters(found),
 	}
@@ -191,7 +191,7 @@ func (p *Pages) single(w http.ResponseWriter, r *http.Request, v visitor) error 
 		details.CodeName, details.Code, _ = p.cfg.Workloads.Code(r.Context(), v.caller, found.ID)
 	}
 	details.Charts = chartsOf(p.cfg.Usage.Series(found))
-	if report, err := p.cfg.API.ReportOf(r.Context(), found); err == nil {
+	if report, err := p.cfg.API.Data.ReportOf(r.Context(), found); err == nil {
 		details.Data = &report
 	}
 	return webui.Single(w, p.view(v), p.cfg.Catalogue, details)
@@ -249,7 +249,7 @@ func (p *Pages) askDiscard(w http.ResponseWriter, r *http.Request, v visitor) er
 	if err != nil {
 		return err
 	}
-	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.cfg.API.Lent()))
+	return webui.Discard(w, p.view(v), p.cfg.Catalogue, p.item(v, found, p.cfg.API.GPUs.Lent()))
 }
 
 // pageEvents streams the steps of the current launch. Its address holds a word that only the page has, as browsers send

@@ -148,7 +148,7 @@ func (u *Room) workload(job bool) func(w http.ResponseWriter, r *http.Request) e
 		if err != nil {
 			return err
 		}
-		found, err := u.cfg.API.Find(r, job)
+		found, err := u.cfg.API.Jobs.Find(r, job)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (u *Room) Site(c spawner.Caller) (hubapi.SiteUsage, error) {
 	if u.cfg.Meter == nil {
 		return out, nil
 	}
-	out.GPUs = len(u.cfg.API.Inventory().GPUs)
+	out.GPUs = len(u.cfg.API.GPUs.Inventory().GPUs)
 	out.GPUHours = append(out.GPUHours, u.cfg.Meter.GPUHours(c.Hub, time.Now().Add(-hubapi.UsageKept))...)
 	out.Queue = append(out.Queue, u.cfg.Meter.Queue()...)
 	for user, points := range u.cfg.Meter.Disk(c.Hub) {
@@ -248,7 +248,7 @@ func (u *Room) scan(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var ends Ends
-	if err := u.cfg.API.EachPoint(r, id, ends.Add); err != nil {
+	if err := u.cfg.API.Jobs.EachPoint(r, id, ends.Add); err != nil {
 		return err
 	}
 	if of == "" {

@@ -1,4 +1,10 @@
-package api
+// Package servers starts and stops the servers of users, as their Hubs know them: for requests of the API, and for the
+// gateway of ssh.
+//
+// What it promises: it is the Hub that starts a server, so that the Hub's pages, proxy and limits hold for it; a start
+// goes on when who asked for it goes away; nobody's start is taken back but by who has asked for it. What it must not
+// do: start a session by itself, or decide who may have one.
+package servers
 
 import (
 	"context"
@@ -16,12 +22,43 @@ import (
 	"slipway/spawner"
 )
 
-// startServer asks the caller's Hub for one of her own servers, and streams what the Hub tells of the start, then the
+// Workloads has the sessions that servers are here. The engine has the contract of each method.
+type Workloads interface {
+	List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error)
+	Stop(ctx context.Context, c spawner.Caller, id spawner.ID) (spawner.Workload, error)
+	Remove(ctx context.Context, c spawner.Caller, id spawner.ID) error
+}
+
+// Config is what Servers need.
+type Config struct {
+	Web       *web.Core
+	Hubs      *hubs.Set
+	Convert   *convert.Converter
+	Workloads Workloads
+}
+
+// Servers start and stop servers.
+type Servers struct {
+	web       *web.Core
+	hubs      *hubs.Set
+	convert   *convert.Converter
+	workloads Workloads
+}
+
+// New makes a Servers.
+func New(cfg Config) *Servers {
+	return &Servers{web: cfg.Web, hubs: cfg.Hubs, convert: cfg.Convert, workloads: cfg.Workloads}
+}
+
+// stopTime bounds the wait for a server that is being stopped.
+const stopTime = 2 * time.Minute
+
+// Start serves a request for a server. It asks the caller's Hub for one of her own servers, and streams what the Hub tells of the start, then the
 // session. The start goes on when the reader goes away; asking for the same again joins it.
 //
 // The Hub is asked, and not the engine, so that the Hub knows the server: its pages, its proxy and its limits hold for
 // it.
-func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
+func (s *Servers) Start(w http.ResponseWriter, r *http.Request) error {
 	var req hubapi.ServerRequest
 	if err := web.Decode(w, r, &req); err != nil {
 		return err
@@ -31,7 +68,7 @@ func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.cfg.Web.Stream(r.Context())
+	ctx, cancel := s.web.Stream(r.Context())
 	defer cancel()
 	out := feeds.StartStream(ctx, w)
 	defer out.End()
@@ -39,23 +76,23 @@ func (s *API) startServer(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil && ctx.Err() != nil: // the reader or the service has gone, not the start
 	case err != nil:
-		out.Send(hubapi.EventError, 0, s.cfg.Web.ErrorBody(r, err))
+		out.Send(hubapi.EventError, 0, s.web.ErrorBody(r, err))
 	default:
 		out.Send(hubapi.EventDone, 0, session)
 	}
 	return nil
 }
 
-// StartFor does for a user what startServer does for her requests. asked says, beside an error too, that the Hub was
+// StartFor does for a user what Start does for her requests. asked says, beside an error too, that the Hub was
 // asked for the start, and none joined that was under way.
-func (s *API) StartFor(
+func (s *Servers) StartFor(
 	ctx context.Context, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress),
 ) (session hubapi.Session, asked bool, err error) {
 	servers, err := s.serversOf(c)
 	if err != nil {
 		return hubapi.Session{}, false, err
 	}
-	ctx, cancel := s.cfg.Web.Stream(ctx)
+	ctx, cancel := s.web.Stream(ctx)
 	defer cancel()
 	return s.bringUp(ctx, servers, c, req, tell)
 }
@@ -64,7 +101,7 @@ func (s *API) StartFor(
 // session that never ran nothing is kept, not even its name. The Hub refuses to stop a server that it is starting, so
 // that it is the engine that ends it, as soon as the Hub has asked for it; the Hub takes it for a start that has
 // failed.
-func (s *API) StopFor(ctx context.Context, c spawner.Caller, name string) error {
+func (s *Servers) StopFor(ctx context.Context, c spawner.Caller, name string) error {
 	servers, err := s.serversOf(c)
 	if err != nil {
 		return err
@@ -81,9 +118,9 @@ func (s *API) StopFor(ctx context.Context, c spawner.Caller, name string) error 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case known && !w.Ran:
-			return s.cfg.Workloads.Remove(ctx, c, w.ID)
+			return s.workloads.Remove(ctx, c, w.ID)
 		case known:
-			_, err := s.cfg.Workloads.Stop(ctx, c, w.ID)
+			_, err := s.workloads.Stop(ctx, c, w.ID)
 			return err
 		}
 		if now, err := servers.Server(ctx, string(c.User), name); errs.Is(err, errs.NotFound) ||
@@ -97,7 +134,7 @@ func (s *API) StopFor(ctx context.Context, c spawner.Caller, name string) error 
 }
 
 // bringUp starts a server, or joins its start, and gives its session when it is up.
-func (s *API) bringUp(
+func (s *Servers) bringUp(
 	ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress),
 ) (session hubapi.Session, asked bool, err error) {
 	if asked, err = s.start(ctx, servers, c, req, tell); err == nil {
@@ -107,11 +144,11 @@ func (s *API) bringUp(
 }
 
 // serversOf returns the Hub that starts servers for a caller: a user, with a token or out of a session.
-func (s *API) serversOf(c spawner.Caller) (hubs.Servers, error) {
+func (s *Servers) serversOf(c spawner.Caller) (hubs.Servers, error) {
 	if c.User == "" || c.Spawner || c.Workload.OfJob() {
 		return nil, errs.New(errs.Forbidden, "only a user starts sessions, with a token of the Hub or out of a session")
 	}
-	servers := s.cfg.Hubs.Named(c.Hub).Servers
+	servers := s.hubs.Named(c.Hub).Servers
 	if servers == nil {
 		return nil, errs.New(
 			errs.Missing, "the service has no token of its own at hub %s and starts nothing there", c.Hub,
@@ -121,7 +158,7 @@ func (s *API) serversOf(c spawner.Caller) (hubs.Servers, error) {
 }
 
 // start joins a start that is under way, or asks for one, and tells of it until the server is up.
-func (s *API) start(
+func (s *Servers) start(
 	ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress),
 ) (asked bool, err error) {
 	being, err := s.awaitFree(ctx, servers, c, req.Name, tell)
@@ -136,7 +173,7 @@ func (s *API) start(
 
 // awaitFree waits until a server can be started, when an earlier one is being stopped. It reports whether a start is
 // under way, which can be joined.
-func (s *API) awaitFree(
+func (s *Servers) awaitFree(
 	ctx context.Context, servers hubs.Servers, c spawner.Caller, name string, tell func(hubapi.Progress),
 ) (being bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTime, errs.New(
@@ -166,7 +203,7 @@ func (s *API) awaitFree(
 
 // isFree says whether a server with nothing pending can be started; one that runs is an error. The Hub looks after its
 // servers twice a minute: of one that was stopped here since, it finds out when it is asked for the start.
-func (s *API) isFree(ctx context.Context, c spawner.Caller, name string, ready bool) (bool, error) {
+func (s *Servers) isFree(ctx context.Context, c spawner.Caller, name string, ready bool) (bool, error) {
 	if !ready {
 		return true, nil
 	}
@@ -182,10 +219,10 @@ func (s *API) isFree(ctx context.Context, c spawner.Caller, name string, ready b
 }
 
 // activeSession finds the caller's session of a server that has not ended.
-func (s *API) activeSession(
+func (s *Servers) activeSession(
 	ctx context.Context, c spawner.Caller, name string,
 ) (w spawner.Workload, known bool, err error) {
-	all, err := s.cfg.Workloads.List(ctx, spawner.Caller{Hub: c.Hub, User: c.User})
+	all, err := s.workloads.List(ctx, spawner.Caller{Hub: c.Hub, User: c.User})
 	if err != nil {
 		return w, false, err
 	}
@@ -212,7 +249,7 @@ const (
 
 // startAndFollow asks for a start, and tells of it as soon as it has begun: the Hub answers only when it has waited for
 // it a while.
-func (s *API) startAndFollow(
+func (s *Servers) startAndFollow(
 	ctx context.Context, servers hubs.Servers, c spawner.Caller, req hubapi.ServerRequest, tell func(hubapi.Progress),
 ) error {
 	user, asked := string(c.User), make(chan error, 1)
@@ -277,7 +314,7 @@ func followOnce(ctx context.Context, servers hubs.Servers, user, name string, te
 }
 
 // runningSession finds the session of a server that is up.
-func (s *API) runningSession(
+func (s *Servers) runningSession(
 	ctx context.Context, servers hubs.Servers, c spawner.Caller, name string,
 ) (hubapi.Session, error) {
 	w, known, err := s.activeSession(ctx, c, name)
@@ -285,7 +322,7 @@ func (s *API) runningSession(
 	case err != nil:
 		return hubapi.Session{}, err
 	case known && w.Phase == spawner.Running:
-		session := s.cfg.Convert.Session(w)
+		session := s.convert.Session(w)
 		// it is up, whatever the Hub says of its address
 		if now, err := servers.Server(ctx, string(c.User), name); err == nil {
 			session.URL = now.FullURL

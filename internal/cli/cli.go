@@ -3,8 +3,7 @@
 //
 // Commands print tables for people and, with --json, exactly what the API answered for programs; -o has it as YAML, or
 // its names alone. Errors go to standard
-// error with what to do next. Exit codes: 0 success, 1 an error, 2 wrong usage; `slipway submit`, `slipway jobs watch`
-// and `slipway jobs logs -f` pass on the job's own.
+// error with what to do next. exitTable has the exit codes.
 package cli
 
 import (
@@ -29,15 +28,6 @@ type Env struct {
 
 	output *string // what -o asks for
 }
-
-// The exit codes.
-const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
-
-	exitInterrupted = 130
-)
 
 // exitCode is the error of a command that has said all and ends with a code of its own.
 type exitCode int
@@ -85,8 +75,7 @@ func newRoot(env Env) *cobra.Command {
 			"(or SLIPWAY_TOKEN_FILE) to the service's address and a token from the Hub's token page.\n\n" +
 			"What a command shows, `-o json` and `-o yaml` print for programs, and `-o name` as IDs alone for other commands. `-o wide` is a\n" +
 			"table with more columns.\n\n" +
-			"Exit codes: 0 success, 1 an error, 2 wrong usage; `submit`, `jobs watch` and `jobs logs -f` pass on the job's own, and end with\n" +
-			"130 when Ctrl-C ends the watching. `slipway completion --help` says how a shell completes commands, IDs and names.",
+			exitWords() + "\n`slipway completion --help` says how a shell completes commands, IDs and names.",
 		SilenceUsage: true, SilenceErrors: true,
 		Args:              nothingElse,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },

@@ -37,8 +37,11 @@ func envsCommand(env Env) *cobra.Command {
 			"OWN is what an environment takes beside the image it stands on, which all share that stand on it. What is marked (moved)\n" +
 			"was called so until the name and tag were given to another one; its digest alone finds it now, for everybody. What is inside is\n" +
 			"found out in the seconds after a freeze.",
-		RunE: func(c *cobra.Command, _ []string) error { return runEnvs(c.Context(), env, shared, asJSON) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return watched(c, env, func(ctx context.Context, env Env) error { return runEnvs(ctx, env, shared, asJSON) })
+		},
 	}
+	addWatch(c)
 	c.Flags().BoolVar(&shared, "shared", false, "list what others share with you too")
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.AddCommand(

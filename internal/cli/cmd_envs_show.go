@@ -32,9 +32,12 @@ func envShowCommand(env Env, asJSON *bool) *cobra.Command {
 		Long: "Show all that is known of one environment: where it comes from, what is in it, what was left out and why. Just after a\n" +
 			"freeze it waits until the image is signed and what is in it is found out.\n\n" + reference,
 		RunE: func(c *cobra.Command, args []string) error {
-			return runEnvShow(c.Context(), env, onArchitecture(args[0], o.architecture), o, *asJSON)
+			return watched(c, env, func(ctx context.Context, env Env) error {
+				return runEnvShow(ctx, env, onArchitecture(args[0], o.architecture), o, *asJSON)
+			})
 		},
 	}
+	addWatch(c)
 	architectureFlag(c, &o.architecture)
 	c.Flags().BoolVar(&o.packages, "packages", false, "list every package")
 	c.Flags().BoolVar(&o.strip, "strip", false, "list the rules of what is left out, with reasons")

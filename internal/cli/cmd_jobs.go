@@ -26,8 +26,13 @@ func jobsCommand(env Env) *cobra.Command {
 		Long: "List your jobs and scans. A scan is one row, with its points counted by their states; `slipway jobs show SCAN` lists them.\n" +
 			"Where a command below takes an ID, it takes a name that one of your jobs and scans has, too.",
 		Example: "  slipway jobs list --state failed --since 2d\n  slipway jobs list --name fit",
-		RunE:    func(c *cobra.Command, _ []string) error { return runJobs(c.Context(), env, filter, points, asJSON) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return watched(c, env, func(ctx context.Context, env Env) error {
+				return runJobs(ctx, env, filter, points, asJSON)
+			})
+		},
 	}
+	addWatch(c)
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
 	c.Flags().BoolVar(&points, "points", false, "a row for each point of a scan, in place of one for all")
 	c.Flags().StringVar(&filter.State, "state", "", "only jobs in these states, with commas between: pending, running, done, failed, canceled; and scans with a point in one")
@@ -38,11 +43,17 @@ func jobsCommand(env Env) *cobra.Command {
 		&filter.Since, "since", "", "only jobs and scans submitted since then: 90m, 2d or 1w ago, or 2026-11-20",
 	)
 	addList(c)
-	c.AddCommand(&cobra.Command{
+	show := &cobra.Command{
 		Use: "show ID", Short: "Show one job, or a scan and its points", Args: exactly(1, "the ID of a job or scan"),
 		Example: "  slipway jobs show j-6yqx7mavk3wcs2dh",
-		RunE:    func(c *cobra.Command, args []string) error { return runJobShow(c.Context(), env, args[0], asJSON) },
-	}, &cobra.Command{
+		RunE: func(c *cobra.Command, args []string) error {
+			return watched(c, env, func(ctx context.Context, env Env) error {
+				return runJobShow(ctx, env, args[0], asJSON)
+			})
+		},
+	}
+	addWatch(show)
+	c.AddCommand(show, &cobra.Command{
 		Use: "why ID", Short: "Explain what a job, or the first of a scan, waits for",
 		Example: "  slipway jobs why j-6yqx7mavk3wcs2dh",
 		Args:    exactly(1, "the ID of a job or scan"),

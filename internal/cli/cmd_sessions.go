@@ -21,18 +21,26 @@ func sessionsCommand(env Env) *cobra.Command {
 		Use: "sessions", Short: "List your sessions; start, resume, show, stop or discard one", Args: nothingElse,
 		Example: "  slipway sessions\n" +
 			"  slipway sessions list --json",
-		RunE: func(c *cobra.Command, _ []string) error { return runSessions(c.Context(), env, asJSON) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return watched(c, env, func(ctx context.Context, env Env) error { return runSessions(ctx, env, asJSON) })
+		},
 	}
+	addWatch(c)
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print the API's JSON")
-	c.AddCommand(sessionStartCommand(env, &asJSON), sessionResumeCommand(env, &asJSON), &cobra.Command{
-		Use: "show [ID|NAME]", Short: "Show one session: without a word the one you are in, outside your default server", Args: atMostOne,
+	show := &cobra.Command{
+		Use: "show [ID|NAME]", Args: atMostOne,
+		Short:   "Show one session: without a word the one you are in, outside your default server",
 		Example: "  slipway sessions show",
 		Long: "Show one session: the one of that ID or NAME. `self` is the session that you are in, `default` is your default server.\n" +
 			"Without an ID or a NAME it shows the session that you are in. Outside it shows your default server.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return runSessionShow(c.Context(), env, cmp.Or(strings.Join(args, ""), here(env)), asJSON)
+			return watched(c, env, func(ctx context.Context, env Env) error {
+				return runSessionShow(ctx, env, cmp.Or(strings.Join(args, ""), here(env)), asJSON)
+			})
 		},
-	}, &cobra.Command{
+	}
+	addWatch(show)
+	c.AddCommand(sessionStartCommand(env, &asJSON), sessionResumeCommand(env, &asJSON), show, &cobra.Command{
 		Use: "stop ID|NAME", Short: "Stop a session; its changes are kept", Args: exactly(1, "a session's ID or name"),
 		Example: "  slipway sessions stop default",
 		RunE:    func(c *cobra.Command, args []string) error { return runSessionStop(c.Context(), env, args[0]) },

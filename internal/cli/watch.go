@@ -2,7 +2,11 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"slipway/hubapi"
 	"slipway/internal/cli/render"
@@ -12,6 +16,35 @@ import (
 
 // watchPatience is how long a service may be away while it is asked again and again.
 const watchPatience = 90 * time.Second
+
+// watchEvery is how often --watch looks.
+const watchEvery = 5 * time.Second
+
+// addWatch gives a command the flag --watch.
+func addWatch(c *cobra.Command) {
+	c.Flags().BoolP("watch", "w", false, "in a terminal show the table anew every few seconds, until Ctrl-C")
+}
+
+// watched runs a command that prints: once, or with --watch again and again.
+func watched(c *cobra.Command, env Env, print func(ctx context.Context, env Env) error) error {
+	ctx := c.Context()
+	if on, _ := c.Flags().GetBool("watch"); !on {
+		return print(ctx, env)
+	}
+	if c.Flags().Changed("json") {
+		return usageError{fmt.Errorf("%s: --watch shows a table, and no JSON, YAML or names", c.CommandPath())}
+	}
+	err := render.Refresh(ctx, env.Stdout, watchEvery, func(ctx context.Context) (string, error) {
+		var text strings.Builder
+		env.Stdout = &text
+		err := print(ctx, env)
+		return text.String(), err
+	})
+	if ctx.Err() != nil {
+		return nil // it was asked to end
+	}
+	return err
+}
 
 // again calls look every so often until it says that it is over. It bears that the service is away, or takes nothing
 // more now, for as long as patience.

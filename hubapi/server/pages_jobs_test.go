@@ -29,9 +29,10 @@ func TestScanPages(t *testing.T) {
 		rows   int
 	}{
 		"":                                     {200, []string{"train", "2 waiting, 1 running, 201 done, 1 failed", "First failure: out of memory", "j-alone"}, 4},
-		"scans/scan-1":                         {200, []string{"2 waiting, 1 running, 201 done, 1 failed", "1 to 100 of 205", "<td data-label=\"k\">99</td>"}, 101},
+		"scans/scan-1":                         {200, []string{"2 waiting, 1 running, 201 done, 1 failed", "1 to 25 of 205", "<td data-label=\"k\">24</td>"}, 26},
+		"scans/scan-1?leaf=4":                  {200, []string{"76 to 100 of 205", "<td data-label=\"k\">99</td>"}, 26},
 		"jobs/j-3":                             {200, []string{"out of memory", `href="/base/services/slipway/jobs/j-3/retry"`, `href="/base/services/slipway/jobs/j-3/files/out%20put.bin">out put.bin</a>`, "5 B"}, 2},
-		"scans/scan-1?leaf=3":                  {200, []string{"201 to 205 of 205"}, 6},
+		"scans/scan-1?leaf=9":                  {200, []string{"201 to 205 of 205"}, 6},
 		"scans/scan-1?leaf=77":                 {200, []string{"201 to 205 of 205"}, 6},
 		"scans/scan-1?state=failed":            {200, []string{"1 to 1 of 1", "out of memory", `href="/base/services/slipway/jobs/j-3/files/out%20put.bin" aria-label="out put.bin of point 3, 5 B"`}, 2},
 		"scans/scan-1?state=running":           {200, []string{"Each point runs this", "print(&#39;of alice&#39;)"}, 2},

@@ -83,6 +83,24 @@ func TestSomeJobsAtOnce(t *testing.T) {
 	}
 }
 
+// TestJobsAtOnceOfOthers: where an administrator changes others' jobs, the log says whose; of one's own it does not.
+func TestJobsAtOnceOfOthers(t *testing.T) {
+	for user, says := range map[string]bool{"root": true, "alice": false} {
+		h := startPages(t, newFake(job("j-a", "alice"), job("j-b", "alice")), nil)
+		p := h.visitor(t, user)
+		token := formToken(t, p.get(prefix).Body.String())
+		form := url.Values{"token": {token}, "do": {"cancel"}, "job": {"j-a", "j-b"}}
+		if r := p.do("POST", prefix+"jobs-chosen", form); r.Code != http.StatusSeeOther {
+			t.Errorf("%s: %d %s", user, r.Code, r.Body)
+		}
+		lines := auditLines(h.logged.String())
+		last := lines[len(lines)-1]
+		if !strings.Contains(last, `msg="jobs are canceled together"`) || strings.Contains(last, "on_behalf_of=[alice]") != says {
+			t.Errorf("%s: %s", user, last)
+		}
+	}
+}
+
 func TestTheme(t *testing.T) {
 	p := startPages(t, newFake(threeJobs()...), nil).visitor(t, "alice")
 	page := p.get(prefix).Body.String()

@@ -3,6 +3,7 @@ package pages
 import (
 	"net/http"
 	"net/url"
+	"slices"
 
 	"slipway/hubapi"
 	"slipway/hubapi/server/api"
@@ -78,7 +79,11 @@ func (p *Pages) actOnChosen(r *http.Request, v visitor) (string, error) {
 		}
 	}
 	past := map[string]string{"cancel": "canceled", "retry": "tried again", "discard": "removed"}[r.PostForm.Get("do")]
-	audit.Note(r.Context(), "jobs are "+past+" together", "jobs", ids)
+	which := []any{"jobs", ids}
+	if others := ownersBeside(v.caller.User, meant); len(others) > 0 {
+		which = append(which, "on_behalf_of", others)
+	}
+	audit.Note(r.Context(), "jobs are "+past+" together", which...)
 	if failed > 0 {
 		return "", errs.New(
 			errs.Conflict, "it was done to %d jobs, and could not be done to %d: %s", len(meant)-failed, failed, errs.Brief(why),
@@ -88,4 +93,14 @@ func (p *Pages) actOnChosen(r *http.Request, v visitor) (string, error) {
 		return "?all=1", nil
 	}
 	return "", nil
+}
+
+// ownersBeside returns whose jobs they are, beside the caller's own.
+func ownersBeside(caller spawner.User, jobs []spawner.Workload) (others []spawner.User) {
+	for _, job := range jobs {
+		if job.Owner != caller && !slices.Contains(others, job.Owner) {
+			others = append(others, job.Owner)
+		}
+	}
+	return others
 }

@@ -79,8 +79,8 @@ func (p *Pages) reorderScan(
 	}
 }
 
-// leafSize is how many points a leaf of a scan's table has.
-const leafSize = 100
+// leafSize is how many points a leaf of a scan's table has: on a phone three screens.
+const leafSize = 25
 
 // place is where a point stands in the table of its scan.
 type place struct {

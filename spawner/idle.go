@@ -2,8 +2,8 @@ package spawner
 
 import "time"
 
-// Prospect is when and why a running session will be stopped if nothing goes on in it. The zero Prospect: never.
-type Prospect struct {
+// PlannedStop is when and why a running session will be stopped if nothing goes on in it. The zero PlannedStop: never.
+type PlannedStop struct {
 	At      time.Time
 	Why     string // such as "idle for 50 min of at most 1 h"
 	Known   bool   // what goes on in it was seen lately; else it is not stopped for being idle

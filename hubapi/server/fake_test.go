@@ -270,11 +270,11 @@ func (f *fakeEngine) Queue(w spawner.Workload) spawner.Queue {
 	return spawner.Queue{}
 }
 
-func (f *fakeEngine) Prospect(w spawner.Workload) spawner.Prospect {
+func (f *fakeEngine) PlannedStop(w spawner.Workload) spawner.PlannedStop {
 	if w.Phase == spawner.Running && w.Kind != spawner.Job {
-		return spawner.Prospect{At: time.Unix(7200, 0), Why: "it has done nothing for 1 h", CanKeep: true, MaxKeep: 24 * time.Hour}
+		return spawner.PlannedStop{At: time.Unix(7200, 0), Why: "it has done nothing for 1 h", CanKeep: true, MaxKeep: 24 * time.Hour}
 	}
-	return spawner.Prospect{}
+	return spawner.PlannedStop{}
 }
 
 func (f *fakeEngine) Alerts(spawner.Workload) []spawner.Alert { return f.alerts }

@@ -19,8 +19,8 @@ import (
 	"slipway/spawner"
 )
 
-// farSession is a server with a session on another host: alice's, whose agent dials LinkPath.
-type farSession struct {
+// remoteSession is a server with a session on another host: alice's, whose agent dials LinkPath.
+type remoteSession struct {
 	*harness
 	links *tunnel.Links
 
@@ -28,21 +28,21 @@ type farSession struct {
 	conns []net.Conn // of the agent
 }
 
-const farID = "s-far"
+const remoteID = "s-far"
 
-func newFarSession(t *testing.T, app http.HandlerFunc) *farSession {
+func newRemoteSession(t *testing.T, app http.HandlerFunc) *remoteSession {
 	t.Helper()
-	f := &farSession{links: tunnel.New(tunnel.Config{Logger: slog.New(slog.DiscardHandler)})}
-	if err := f.links.Expect(farID); err != nil {
+	f := &remoteSession{links: tunnel.New(tunnel.Config{Logger: slog.New(slog.DiscardHandler)})}
+	if err := f.links.Expect(remoteID); err != nil {
 		t.Fatal(err)
 	}
 	background(t, f.links.Run)
-	f.harness = start(t, newFake(lab(farID, "alice", "/user/alice/")), func(cfg *Config) {
+	f.harness = start(t, newFake(lab(remoteID, "alice", "/user/alice/")), func(cfg *Config) {
 		cfg.Link = func(w http.ResponseWriter, r *http.Request) error {
 			if r.Header.Get("Authorization") != "Bearer job-credential" {
 				return errs.New(errs.Forbidden, "the credential is of no active job or session")
 			}
-			return f.links.Upgrade(w, r, farID)
+			return f.links.Upgrade(w, r, remoteID)
 		}
 		cfg.Dial = func(ctx context.Context, id spawner.ID) (net.Conn, error) {
 			wait, cancel := context.WithTimeout(ctx, testenv.Hang)
@@ -82,12 +82,12 @@ func background(t *testing.T, f func(context.Context) error) {
 	t.Cleanup(func() { cancel(); done.Wait() })
 }
 
-func (f *farSession) uplink(token string) control.Uplink {
+func (f *remoteSession) uplink(token string) control.Uplink {
 	return control.Uplink{URL: strings.Replace(f.front.URL, "http", "ws", 1) + LinkPath, Token: token}
 }
 
 // cut breaks the agent's connection.
-func (f *farSession) cut() {
+func (f *remoteSession) cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.conns {
@@ -98,7 +98,7 @@ func (f *farSession) cut() {
 	f.conns = nil
 }
 
-func (f *farSession) get(t *testing.T, path string) *http.Response {
+func (f *remoteSession) get(t *testing.T, path string) *http.Response {
 	t.Helper()
 	res, err := http.Get(f.front.URL + path)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *farSession) get(t *testing.T, path string) *http.Response {
 // visibly, and that what comes after it waits for the next one.
 func TestSessionOnAnotherHost(t *testing.T) {
 	begun := make(chan struct{}, 1)
-	f := newFarSession(t, func(w http.ResponseWriter, r *http.Request) {
+	f := newRemoteSession(t, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/endless") {
 			fmt.Fprint(w, "here")
 			return
@@ -146,7 +146,7 @@ func TestSessionOnAnotherHost(t *testing.T) {
 
 // TestLinkRoute: what is refused there has the API's errors, and the log has no credential.
 func TestLinkRoute(t *testing.T) {
-	f := newFarSession(t, func(http.ResponseWriter, *http.Request) {})
+	f := newRemoteSession(t, func(http.ResponseWriter, *http.Request) {})
 	_, err := tunnel.NewDialer().Dial(t.Context(), f.uplink("geheim"))
 	if !errs.Is(err, errs.Forbidden) || !strings.Contains(err.Error(), "no active job or session") {
 		t.Errorf("a foreign credential: %v", err)

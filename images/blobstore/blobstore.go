@@ -55,29 +55,29 @@ func Open(ctx context.Context, s Store, digest string) (blob.Blob, error) {
 		return nil, err
 	}
 	get := func(at, n int64) (io.ReadCloser, error) { return s.Get(ctx, digest, at, n) }
-	return far{info.Size, get}, nil
+	return remoteBlob{info.Size, get}, nil
 }
 
-// far is a blob of a store, each read of which is a request.
-type far struct {
+// remoteBlob is a blob of a store, each read of which is a request.
+type remoteBlob struct {
 	size int64
 	get  func(at, n int64) (io.ReadCloser, error) // under Open's context: io.ReaderAt has none
 }
 
 const readSize = 4 << 20 // of sequential reads: fewer requests, and little memory
 
-func (f far) Size() int64  { return f.size }
-func (f far) Close() error { return nil }
+func (b remoteBlob) Size() int64  { return b.size }
+func (b remoteBlob) Close() error { return nil }
 
-func (f far) ReadAt(p []byte, at int64) (int, error) {
+func (b remoteBlob) ReadAt(p []byte, at int64) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n := min(int64(len(p)), f.size-at)
+	n := min(int64(len(p)), b.size-at)
 	if n <= 0 {
 		return 0, io.EOF
 	}
-	r, err := f.get(at, n)
+	r, err := b.get(at, n)
 	if err != nil {
 		return 0, err
 	}

@@ -102,8 +102,8 @@ func (t *tables) directory(i uint32, l listing) error {
 	if d.parent == i {
 		parent = t.plan.inodes() + 1
 	}
-	if l.at.block > t.far || t.inodes.place().block > t.far || l.size+3 > t.far {
-		return t.limit(d.node, "the directory table has more than %d bytes", t.far)
+	if l.at.block > t.maxPosition || t.inodes.place().block > t.maxPosition || l.size+3 > t.maxPosition {
+		return t.limit(d.node, "the directory table has more than %d bytes", t.maxPosition)
 	}
 	le, size, links := binary.LittleEndian, uint32(l.size)+3, d.subdirs+2
 	ext := xattr != noXattr || size > math.MaxUint16 || len(l.index) > 0
@@ -129,8 +129,8 @@ func (t *tables) directory(i uint32, l listing) error {
 // xattr returns the number of a node's set of xattrs.
 func (t *tables) xattr(n *Node) (uint32, error) {
 	i, err := t.xattrs.index(n.Xattrs)
-	if err == nil && t.xattrs.pairs.place().block > t.far {
-		err = invalid("the xattrs have more than %d bytes", t.far)
+	if err == nil && t.xattrs.pairs.place().block > t.maxPosition {
+		err = invalid("the xattrs have more than %d bytes", t.maxPosition)
 	}
 	if err != nil {
 		return 0, t.limit(n, "%w", err)

@@ -210,7 +210,7 @@ func TestPositionsBeyond32BitsAreRefused(t *testing.T) {
 		super := Superblock{BlockSize: freshBlockSize, Compressor: compressorZstd, InodeTable: SuperblockSize}
 		made, err := newTables(WriterConfig{Workers: 1}, super, nil)
 		must(t, err)
-		made.far = map[string]uint64{"xattrs": 10000, "inodes": 32 << 10, "listings": 10000}[name]
+		made.maxPosition = map[string]uint64{"xattrs": 10000, "inodes": 32 << 10, "listings": 10000}[name]
 		_, err = made.write(t.Context(), tt.root, &countingWriter{w: io.Discard, count: new(atomic.Int64)})
 		if !errs.Is(err, errs.Invalid) || !strings.Contains(fmt.Sprint(err), tt.want) {
 			t.Errorf("%s: %v", name, err)

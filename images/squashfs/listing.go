@@ -28,8 +28,8 @@ func (t *tables) list(d *plannedDir) (listing, error) {
 	for from := 0; from < len(kids); {
 		to := t.runEnd(kids, from)
 		l.add(t.listings.place(), d.node.Children[from].Name)
-		if t.place(kids[from]).block > t.far {
-			return l, t.limit(d.node, "the inode table has more than %d bytes", t.far)
+		if t.place(kids[from]).block > t.maxPosition {
+			return l, t.limit(d.node, "the inode table has more than %d bytes", t.maxPosition)
 		}
 		b := t.run(d.node.Children[from:to], kids[from:to])
 		t.listings.write(b)

@@ -10,10 +10,10 @@ import (
 
 // tables writes what stands behind the data.
 type tables struct {
-	super     Superblock
-	packers   []packer
-	fragments []byte
-	far       uint64 // the last position in a table that a reference can hold; less in tests
+	super       Superblock
+	packers     []packer
+	fragments   []byte
+	maxPosition uint64 // the last position in a table that a reference can hold; less in tests
 
 	root   *Node
 	plan   *plan
@@ -29,7 +29,7 @@ type tables struct {
 }
 
 func newTables(cfg WriterConfig, super Superblock, fragments []byte) (*tables, error) {
-	t := &tables{super: super, fragments: fragments, packers: make([]packer, cfg.Workers), far: math.MaxUint32}
+	t := &tables{super: super, fragments: fragments, packers: make([]packer, cfg.Workers), maxPosition: math.MaxUint32}
 	for i := range t.packers {
 		var err error
 		if t.packers[i], err = newPacker(super.Compressor, Fast, metaSize); err != nil {
@@ -114,8 +114,8 @@ func (t *tables) writeFiles() error {
 	t.filesAt = make([]uint32, len(p.files))
 	b := make([]byte, 0, 48*len(p.files))
 	for i, n := range p.files {
-		if uint64(len(b)) > t.far {
-			return t.limit(n, "the inode table has more than %d bytes", t.far)
+		if uint64(len(b)) > t.maxPosition {
+			return t.limit(n, "the inode table has more than %d bytes", t.maxPosition)
 		}
 		t.filesAt[i] = uint32(len(b))
 		var err error

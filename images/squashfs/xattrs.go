@@ -92,9 +92,9 @@ func (r *xattrReader) pair(c *cursor) (Xattr, error) {
 		if err != nil {
 			return Xattr{}, err
 		}
-		far := cursor{b: r.pairs.data[at:]}
-		value = far.take(uint64(far.u32()))
-		c.short = c.short || far.short
+		outOfLine := cursor{b: r.pairs.data[at:]}
+		value = outOfLine.take(uint64(outOfLine.u32()))
+		c.short = c.short || outOfLine.short
 	}
 	kind := int(typ &^ outOfLine)
 	if c.short || kind >= len(prefixes()) || slices.Contains(name, 0) {

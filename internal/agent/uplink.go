@@ -20,7 +20,7 @@ const uplinkLimit = 1 << 20
 // wayTo returns how this agent reaches the service: by the socket of this host, or from another host as the uplink's
 // file says. The file is read each time: whoever renews what is in it needs to tell nobody.
 func wayTo(cfg Config) func(ctx context.Context) (net.Conn, error) {
-	far := tunnel.NewDialer()
+	dialer := tunnel.NewDialer()
 	return func(ctx context.Context) (net.Conn, error) {
 		u, err := readUplink(cfg.UplinkFile)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -30,7 +30,7 @@ func wayTo(cfg Config) func(ctx context.Context) (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		return far.Dial(ctx, u)
+		return dialer.Dial(ctx, u)
 	}
 }
 

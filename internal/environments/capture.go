@@ -20,7 +20,7 @@ func (f *Service) captured(
 		return images.Source{}, nil, err
 	}
 	if w.Remote {
-		return f.captureFar(ctx, w, tell)
+		return f.captureRemoteSession(ctx, w, tell)
 	}
 	source, fetch, err := f.cfg.Trees().Capture(ctx, id)
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *Service) prepareBases(ctx context.Context) error {
 		if err == nil {
 			err = f.library.Prepare(ctx, image, nil)
 		}
-		if err == nil && f.farImages()[i.Ref] {
+		if err == nil && f.remoteImages()[i.Ref] {
 			_, err = f.Base(ctx, i.Ref, func(string, int) {})
 		}
 		if err != nil && ctx.Err() == nil {

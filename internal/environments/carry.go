@@ -25,9 +25,9 @@ import (
 	"slipway/spawner"
 )
 
-// Two kinds of environments are nobody's to see: those of plain images, from which far sessions are started, and those
-// that carry what a far session has changed to its next start. They lie in the library under words that are no user's:
-// where a user's word begins with @, a realm and a slash follow, and no realm has a : or an =.
+// Two kinds of environments are nobody's to see: those of plain images, from which remote sessions are started, and
+// those that carry what a remote session has changed to its next start. They lie in the library under words that are no
+// user's: where a user's word begins with @, a realm and a slash follow, and no realm has a : or an =.
 const (
 	basesOwner    = "@:"
 	carriedPrefix = "@="
@@ -36,8 +36,8 @@ const (
 // carriedOf returns the word by which a user's sessions own what they carry.
 func carriedOf(principal string) string { return carriedPrefix + principal }
 
-// quotas returns what bounds the environments of an owner of the library. What sessions carry is bounded with what their
-// users have.
+// quotas returns what bounds the environments of an owner of the library. What sessions carry is bounded with what
+// their users have.
 func (f *Service) quotas(owner string) []records.Quota {
 	if owner == basesOwner {
 		return nil
@@ -63,7 +63,7 @@ func hidden(e records.Environment) bool {
 	return e.Owner == basesOwner || strings.HasPrefix(e.Owner, carriedPrefix)
 }
 
-// Base returns the environment of an image without changes, from which far sessions start: it is made once for each
+// Base returns the environment of an image without changes, from which remote sessions start: it is made once for each
 // image. Where the engine does not have the image any more, it is the last one that was made of it.
 func (f *Service) Base(
 	ctx context.Context, image string, tell func(message string, percent int),
@@ -143,9 +143,9 @@ func (f *Service) lastBase(image string, gone error) (digest string, err error) 
 	return all[i].Digest, f.library.Records.Touch(basesOwner, all[i].Digest)
 }
 
-// Keep makes an environment of what a far session had changed when it ended, over w.Spec.Environment: the next start of
-// the session goes on from it. It counts against the quota of the session's user, in the place of the one that was kept
-// before.
+// Keep makes an environment of what a remote session had changed when it ended, over w.Spec.Environment: the next start
+// of the session goes on from it. It counts against the quota of the session's user, in the place of the one that was
+// kept before.
 func (f *Service) Keep(ctx context.Context, w spawner.Workload, changes io.Reader) (digest string, err error) {
 	owner := carriedOf(f.cfg.Principal(w.Hub, w.Owner))
 	if err := f.letGo(owner, w); err != nil {
@@ -204,9 +204,9 @@ func (f *Service) remote(ctx context.Context, w spawner.Workload, environment st
 	}, nil
 }
 
-// captureFar returns the file tree of a far session: through its agent while it runs, and as it was kept when it does
-// not.
-func (f *Service) captureFar(
+// captureRemoteSession returns the file tree of a remote session: through its agent while it runs, and as it was kept
+// when it does not.
+func (f *Service) captureRemoteSession(
 	ctx context.Context, w spawner.Workload, tell func(hubapi.Progress),
 ) (images.Source, func(), error) {
 	if err := tangible(w); err != nil {
@@ -229,7 +229,7 @@ func (f *Service) captureFar(
 	return f.captureRemote(ctx, a, tell)
 }
 
-// tangible refuses a far session whose file tree is not to be had now: an older one is not what its user means.
+// tangible refuses a remote session whose file tree is not to be had now: an older one is not what its user means.
 func tangible(w spawner.Workload) error {
 	switch {
 	case w.Phase == spawner.Booting || w.Phase == spawner.Running || w.Phase == spawner.Stopped && w.Unkept == "":
@@ -298,7 +298,7 @@ func (f *Service) sweepCarried(needed []string, now time.Time) error {
 		return err
 	}
 	var failed []error
-	newest := f.farImages()
+	newest := f.remoteImages()
 	for _, e := range all {
 		offered := e.Owner == basesOwner && newest[e.Base.Reference]
 		if offered {
@@ -313,8 +313,8 @@ func (f *Service) sweepCarried(needed []string, now time.Time) error {
 	return errors.Join(failed...)
 }
 
-// farImages returns the references of images that far sessions can be started from.
-func (f *Service) farImages() map[string]bool {
+// remoteImages returns the references of images that remote sessions can be started from.
+func (f *Service) remoteImages() map[string]bool {
 	out := map[string]bool{}
 	for _, p := range f.cfg.Site.Profiles {
 		for _, i := range f.cfg.Site.Images {

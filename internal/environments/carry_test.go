@@ -26,11 +26,11 @@ import (
 	"slipway/spawner"
 )
 
-// keepingSessions are farSessions whose users have accounts.
+// keepingSessions are remoteSessions whose users have accounts.
 func keepingSessions(t *testing.T) *Service {
 	t.Helper()
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Mksquashfs, testenv.Busybox)
-	s := farSessions(t)
+	s := remoteSessions(t)
 	s.cfg.Principal = func(_ string, user spawner.User) string { return string(user) }
 	s.cfg.Account = func(_ context.Context, _ string, user spawner.User) (spawner.Account, error) {
 		return spawner.Account{Login: string(user), UID: 20000, GID: 100, Home: s.path("homes", string(user))}, nil
@@ -38,8 +38,8 @@ func keepingSessions(t *testing.T) *Service {
 	return s
 }
 
-// session is a far session that was started from an environment.
-func farSession(from, kept string) spawner.Workload {
+// session is a remote session that was started from an environment.
+func remoteSession(from, kept string) spawner.Workload {
 	w := spawner.Workload{ID: "s-0123456789abcdef", Kind: spawner.Lab, Owner: "alice", Hub: "main", RemoteRecord: spawner.RemoteRecord{Kept: kept, From: from, Remote: true}}
 	w.Spec.Environment = from
 	return w
@@ -143,7 +143,7 @@ func TestKeep(t *testing.T) {
 	must(t, err)
 	must(t, exec.Command("docker", "rmi", "-f", image).Run())
 	want := s.shows(t, from)
-	first, err := s.Keep(t.Context(), farSession(from, ""), changesIn(t, map[string]string{
+	first, err := s.Keep(t.Context(), remoteSession(from, ""), changesIn(t, map[string]string{
 		"opt/new": "1", "opt/gone": "", "opt/empty": " ",
 	}))
 	must(t, err)
@@ -154,20 +154,20 @@ func TestKeep(t *testing.T) {
 	}
 	stream, err := io.ReadAll(changesIn(t, map[string]string{"opt/dir/more": "2", "opt/new": ""}))
 	must(t, err)
-	second, err := s.Keep(t.Context(), farSession(first, first), bytes.NewReader(stream))
+	second, err := s.Keep(t.Context(), remoteSession(first, first), bytes.NewReader(stream))
 	must(t, err)
 	want["dir/more"] = "2"
 	delete(want, "new")
 	if diff := cmp.Diff(want, s.shows(t, second)); diff != "" {
 		t.Error("after the second run (-want +got):", diff)
 	}
-	if again, err := s.Keep(t.Context(), farSession(first, first), bytes.NewReader(stream)); err != nil || again != second {
+	if again, err := s.Keep(t.Context(), remoteSession(first, first), bytes.NewReader(stream)); err != nil || again != second {
 		t.Errorf("again it is %s, was %s: %v", again, second, err)
 	}
 	if all, err := s.library.Records.List("alice"); err != nil || len(all) > 0 {
 		t.Errorf("alice sees %v, %v", all, err)
 	}
-	third, err := s.Keep(t.Context(), farSession(second, second), changesIn(t, map[string]string{"opt/third": "3"}))
+	third, err := s.Keep(t.Context(), remoteSession(second, second), changesIn(t, map[string]string{"opt/third": "3"}))
 	must(t, err)
 	var kept []string
 	all, err := s.library.Records.List(carriedOf("alice"))
@@ -197,11 +197,11 @@ func TestKeepQuota(t *testing.T) {
 	must(t, err)
 	from, err := s.Base(t.Context(), tinyImage(t), noTell)
 	must(t, err)
-	first, err := s.Keep(t.Context(), farSession(from, ""), changesIn(t, map[string]string{"opt/big": noise(700_000)}))
+	first, err := s.Keep(t.Context(), remoteSession(from, ""), changesIn(t, map[string]string{"opt/big": noise(700_000)}))
 	must(t, err)
-	second, err := s.Keep(t.Context(), farSession(first, first), changesIn(t, map[string]string{"opt/big": noise(710_000)}))
+	second, err := s.Keep(t.Context(), remoteSession(first, first), changesIn(t, map[string]string{"opt/big": noise(710_000)}))
 	must(t, err)
-	_, err = s.Keep(t.Context(), farSession(second, second), changesIn(t, map[string]string{"opt/bigger": noise(1_100_000)}))
+	_, err = s.Keep(t.Context(), remoteSession(second, second), changesIn(t, map[string]string{"opt/bigger": noise(1_100_000)}))
 	if !errs.Is(err, errs.OverQuota) || !strings.Contains(err.Error(), "discard sessions") {
 		t.Errorf("over the quota: %v", err)
 	}
@@ -233,7 +233,7 @@ func TestSweepCarried(t *testing.T) {
 	must(t, err)
 	_, err = s.Base(t.Context(), other, noTell)
 	must(t, err)
-	kept, err := s.Keep(t.Context(), farSession(offered, ""), changesIn(t, map[string]string{"opt/new": "1"}))
+	kept, err := s.Keep(t.Context(), remoteSession(offered, ""), changesIn(t, map[string]string{"opt/new": "1"}))
 	must(t, err)
 	_, err = s.library.Freeze(t.Context(), images.Request{Owner: "alice", Key: "hers", Source: s.sourceOver(t, offered)})
 	must(t, err)
@@ -276,7 +276,7 @@ func TestKeptIsFresh(t *testing.T) {
 	must(t, err)
 	digest := ""
 	for range 2 {
-		digest, err = s.Keep(t.Context(), farSession(from, digest), bytes.NewReader(stream))
+		digest, err = s.Keep(t.Context(), remoteSession(from, digest), bytes.NewReader(stream))
 		must(t, err)
 		must(t, s.sweepCarried([]string{from}, now))
 		if all, err := s.library.Records.List(carriedOf("alice")); err != nil || len(all) != 1 || all[0].Digest != digest {
@@ -286,7 +286,7 @@ func TestKeptIsFresh(t *testing.T) {
 	}
 }
 
-// TestFreezeOfWhatIsNotKept: while a far session's changes are nowhere to be had, no older state is taken for them.
+// TestFreezeOfWhatIsNotKept: while a remote session's changes are nowhere to be had, no older state is taken for them.
 func TestFreezeOfWhatIsNotKept(t *testing.T) {
 	tests := map[string]struct {
 		phase  spawner.Phase
@@ -299,9 +299,9 @@ func TestFreezeOfWhatIsNotKept(t *testing.T) {
 		"submitted": {spawner.Starting, "", "wait until it runs"},
 	}
 	for name, tt := range tests {
-		w := farSession("sha256:base", "sha256:older")
+		w := remoteSession("sha256:base", "sha256:older")
 		w.Phase, w.Unkept = tt.phase, tt.unkept
-		_, _, err := new(Service).captureFar(t.Context(), w, func(hubapi.Progress) {})
+		_, _, err := new(Service).captureRemoteSession(t.Context(), w, func(hubapi.Progress) {})
 		if !errs.Is(err, errs.Conflict) || !strings.HasSuffix(err.Error(), ": "+tt.remedy) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -311,9 +311,9 @@ func TestFreezeOfWhatIsNotKept(t *testing.T) {
 // sourceOver is a session from an environment, which has changed nothing.
 func (s *Service) sourceOver(t *testing.T, environment string) images.Source {
 	t.Helper()
-	w := farSession(environment, "")
+	w := remoteSession(environment, "")
 	w.Phase = spawner.Stopped
-	source, done, err := s.captureFar(t.Context(), w, func(hubapi.Progress) {})
+	source, done, err := s.captureRemoteSession(t.Context(), w, func(hubapi.Progress) {})
 	must(t, err)
 	t.Cleanup(done)
 	return source

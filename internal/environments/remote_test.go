@@ -118,9 +118,9 @@ func TestMostBytes(t *testing.T) {
 
 // TestQueuedHasNoTree: a session that waits for a worker cannot be frozen yet.
 func TestQueuedHasNoTree(t *testing.T) {
-	w := farSession("sha256:1", "")
+	w := remoteSession("sha256:1", "")
 	w.Phase = spawner.Starting
-	if _, _, err := new(Service).captureFar(t.Context(), w, nil); !errs.Is(err, errs.Conflict) {
+	if _, _, err := new(Service).captureRemoteSession(t.Context(), w, nil); !errs.Is(err, errs.Conflict) {
 		t.Errorf("err = %v", err)
 	}
 }

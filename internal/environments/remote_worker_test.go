@@ -224,8 +224,8 @@ func tinyImage(t *testing.T) string {
 	return ref
 }
 
-// farSessions is a Service with a library and a Docker Engine.
-func farSessions(t *testing.T) *Service {
+// remoteSessions is a Service with a library and a Docker Engine.
+func remoteSessions(t *testing.T) *Service {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	dir, err := os.MkdirTemp("/tmp", "far")
@@ -297,7 +297,7 @@ func TestFreezeOnAWorker(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Docker, testenv.Mksquashfs, testenv.Apptainer, testenv.Busybox, testenv.Loop)
 	slipway, err := program.Build(t.TempDir())
 	must(t, err)
-	s := farSessions(t)
+	s := remoteSessions(t)
 	image := tinyImage(t)
 	from := s.environment(t, image)
 	sif, err := s.library.Ready(t.Context(), from)
@@ -371,7 +371,7 @@ func looksRight(t *testing.T, sif string, owner *changeset.Owner) {
 // TestFreezeOnAWorkerCut: a session that goes away while its changes come leaves nothing.
 func TestFreezeOnAWorkerCut(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.Docker)
-	s := farSessions(t)
+	s := remoteSessions(t)
 	from := s.environment(t, tinyImage(t))
 	for name, test := range map[string]struct {
 		stream string

@@ -8,14 +8,14 @@ type Homes struct {
 	Trouble map[string]int    // users whose directory could not be looked at, by name
 }
 
-// housed collects them when they are asked for.
-type housed struct {
+// homesCollector collects them when they are asked for.
+type homesCollector struct {
 	look          func() Homes
 	over, trouble *prometheus.Desc
 }
 
-func newHoused(look func() Homes) *housed {
-	return &housed{
+func newHomesCollector(look func() Homes) *homesCollector {
+	return &homesCollector{
 		look: look,
 		over: prometheus.NewDesc(
 			"slipway_quota_users",
@@ -30,13 +30,13 @@ func newHoused(look func() Homes) *housed {
 }
 
 // Describe names what there is.
-func (h *housed) Describe(ch chan<- *prometheus.Desc) {
+func (h *homesCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- h.over
 	ch <- h.trouble
 }
 
 // Collect gives what was last found.
-func (h *housed) Collect(ch chan<- prometheus.Metric) {
+func (h *homesCollector) Collect(ch chan<- prometheus.Metric) {
 	m := h.look()
 	for of, n := range m.Over {
 		ch <- prometheus.MustNewConstMetric(h.over, prometheus.GaugeValue, float64(n), of[0], of[1])

@@ -76,7 +76,7 @@ func New(cfg Config) *Metrics {
 		m.registry.MustRegister(newGateway(cfg.SSH))
 	}
 	if cfg.Homes != nil {
-		m.registry.MustRegister(newHoused(cfg.Homes))
+		m.registry.MustRegister(newHomesCollector(cfg.Homes))
 	}
 	if cfg.Kernels != nil {
 		m.registry.MustRegister(newChannels(cfg.Kernels))

@@ -233,7 +233,7 @@ func (s *service) makeEngine(ctx context.Context) error {
 		AnnounceStart: s.announceStart,
 		Launch: launch.Config{
 			Image: s.environments.Library().Ready, Thaw: s.environments.Thaw, Uplink: s.uplink,
-			HomeMounts: s.homeMounts.House,
+			HomeMounts: s.homeMounts.Prepare,
 			Storage:    s.engineStorage(), AgentDir: s.path("bin"), Env: backends.WithTrust(s.cfg, s.programsEnv()),
 			Stacks: s.stacks(), Gateway: len(s.cfg.Kernels.Specs) > 0,
 		},

@@ -161,8 +161,8 @@ func (u *Uplink) serve(ctx context.Context, w *way) (next *way) {
 	var watching sync.WaitGroup
 	live, stop := context.WithCancel(ctx)
 	defer stop()
-	if far, ok := w.Conn.(hearing); ok {
-		watching.Go(func() { next = u.relief(ctx, live, far, m.close) })
+	if heard, ok := w.Conn.(hearing); ok {
+		watching.Go(func() { next = u.relief(ctx, live, heard, m.close) })
 	}
 	u.set(m)
 	u.cfg.Changed(true)

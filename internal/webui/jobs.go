@@ -11,22 +11,22 @@ import (
 	"slipway/spawner"
 )
 
-// headway is what a payload says of how far it is.
-type headway struct {
+// progressBar is what a payload says of how far it is.
+type progressBar struct {
 	Share float64 // 0 to 1; negative: it is not known of how much
 	Words string
 }
 
-// Far is nil where the payload says nothing, or the job waits.
-func (r row) Far() *headway {
+// ProgressBar returns nil where the payload says nothing, or the job waits.
+func (r row) ProgressBar() *progressBar {
 	if r.Progress == nil || r.Phase.Active() && r.Phase != spawner.Running && r.Phase != spawner.Stopping {
 		return nil
 	}
-	return headwayOf(*r.Progress)
+	return progressBarOf(*r.Progress)
 }
 
-func headwayOf(p hubapi.JobProgress) *headway {
-	f := headway{Share: -1, Words: number(p.Done)}
+func progressBarOf(p hubapi.JobProgress) *progressBar {
+	f := progressBar{Share: -1, Words: number(p.Done)}
 	if p.Of > 0 {
 		f.Share = min(max(p.Done/p.Of, 0), 1)
 		f.Words = fmt.Sprintf("%s of %s (%d %%)", number(p.Done), number(p.Of), int(f.Share*100))

@@ -31,18 +31,18 @@ func TestTry(t *testing.T) {
 func TestHeadway(t *testing.T) {
 	for _, tc := range []struct {
 		said hubapi.JobProgress
-		want headway
+		want progressBar
 	}{
-		{hubapi.JobProgress{Done: 40, Of: 100, Text: "epoch 4"}, headway{0.4, "40 of 100 (40 %), epoch 4"}},
-		{hubapi.JobProgress{Done: 7}, headway{-1, "7"}},
-		{hubapi.JobProgress{Done: 9, Of: 3}, headway{1, "9 of 3 (100 %)"}},
-		{hubapi.JobProgress{Done: -1, Of: 3}, headway{0, "-1 of 3 (0 %)"}},
+		{hubapi.JobProgress{Done: 40, Of: 100, Text: "epoch 4"}, progressBar{0.4, "40 of 100 (40 %), epoch 4"}},
+		{hubapi.JobProgress{Done: 7}, progressBar{-1, "7"}},
+		{hubapi.JobProgress{Done: 9, Of: 3}, progressBar{1, "9 of 3 (100 %)"}},
+		{hubapi.JobProgress{Done: -1, Of: 3}, progressBar{0, "-1 of 3 (0 %)"}},
 	} {
-		if got := headwayOf(tc.said); *got != tc.want {
+		if got := progressBarOf(tc.said); *got != tc.want {
 			t.Errorf("%+v: %+v, want %+v", tc.said, *got, tc.want)
 		}
 	}
-	if aJob(func(i *Item) { i.Phase, i.Progress = spawner.Pending, &hubapi.JobProgress{Done: 1} }).Far() != nil {
+	if aJob(func(i *Item) { i.Phase, i.Progress = spawner.Pending, &hubapi.JobProgress{Done: 1} }).ProgressBar() != nil {
 		t.Error("one that waits for its next try shows the progress of the last")
 	}
 }

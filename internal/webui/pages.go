@@ -36,17 +36,17 @@ type Visit struct {
 // Item is a workload with what the engine says of it.
 type Item struct {
 	spawner.Workload
-	Queue    spawner.Queue
-	Detail   string // what it waits for, here or in a batch system's queue; empty: it does not wait
-	Prospect spawner.Prospect
-	Alerts   []spawner.Alert // what its owner is to know of its limits
-	Use      gpu.Use         // of its slice of a GPU
-	Lent     bool            // its slice is lent to a job meanwhile
-	Quotas   []hubapi.Quota  // how full her directories are that it has
-	SSH      string          // what the visitor types to reach it; empty: she does not by ssh
-	Mine     bool            // it is the visitor's own
-	Progress *hubapi.JobProgress
-	Expires  time.Time // when a job is removed by itself; zero: it has not ended, or never
+	Queue       spawner.Queue
+	Detail      string // what it waits for, here or in a batch system's queue; empty: it does not wait
+	PlannedStop spawner.PlannedStop
+	Alerts      []spawner.Alert // what its owner is to know of its limits
+	Use         gpu.Use         // of its slice of a GPU
+	Lent        bool            // its slice is lent to a job meanwhile
+	Quotas      []hubapi.Quota  // how full her directories are that it has
+	SSH         string          // what the visitor types to reach it; empty: she does not by ssh
+	Mine        bool            // it is the visitor's own
+	Progress    *hubapi.JobProgress
+	Expires     time.Time // when a job is removed by itself; zero: it has not ended, or never
 	// Files are what a job has left that has ended, and Log is how many bytes of output.
 	Files []hubapi.File
 	Log   int64
@@ -214,31 +214,31 @@ func (r row) CanDiscard() bool {
 
 // KeepFor is how long it can be kept, zero when it cannot.
 func (r row) KeepFor() time.Duration {
-	if !r.Prospect.CanKeep {
+	if !r.PlannedStop.CanKeep {
 		return 0
 	}
-	return min(keepFor, r.Prospect.MaxKeep).Truncate(time.Minute)
+	return min(keepFor, r.PlannedStop.MaxKeep).Truncate(time.Minute)
 }
 
 // Kept reports whether its user keeps it, and it is not stopped before that is over.
 func (r row) Kept() bool {
-	return r.Phase == spawner.Running && r.KeepUntil.After(time.Now()) && !r.Prospect.At.Before(r.KeepUntil)
+	return r.Phase == spawner.Running && r.KeepUntil.After(time.Now()) && !r.PlannedStop.At.Before(r.KeepUntil)
 }
 
 // NeverStops reports whether it runs until somebody stops it.
 func (r row) NeverStops() bool {
-	return !r.IsJob() && r.Phase == spawner.Running && r.Want == spawner.WantRunning && r.Prospect.At.IsZero()
+	return !r.IsJob() && r.Phase == spawner.Running && r.Want == spawner.WantRunning && r.PlannedStop.At.IsZero()
 }
 
 // Why says why it will be stopped. One that its user keeps is not to read as if it were idle already.
 func (r row) Why() string {
 	switch {
-	case r.KeepUntil.Equal(r.Prospect.At):
+	case r.KeepUntil.Equal(r.PlannedStop.At):
 		return "you keep it until then"
 	case r.Kept():
-		return "then it stops (" + r.Prospect.Why + ")"
+		return "then it stops (" + r.PlannedStop.Why + ")"
 	}
-	return r.Prospect.Why
+	return r.PlannedStop.Why
 }
 
 // Line says its place in line, or what it waits for; empty when it does not wait.

@@ -40,7 +40,7 @@ func session(phase spawner.Phase) spawner.Workload {
 
 // TestButtons holds what is offered for a workload to its state.
 func TestButtons(t *testing.T) {
-	keep := spawner.Prospect{At: time.Now().Add(time.Hour), Why: "idle", CanKeep: true, MaxKeep: 2 * time.Hour}
+	keep := spawner.PlannedStop{At: time.Now().Add(time.Hour), Why: "idle", CanKeep: true, MaxKeep: 2 * time.Hour}
 	job := session(spawner.Running)
 	job.ID, job.Kind = "j-1", spawner.Job
 	ended := session(spawner.Stopped)
@@ -64,7 +64,7 @@ func TestButtons(t *testing.T) {
 		state string
 		want  []string
 	}{
-		"running":        {Item{Workload: session(spawner.Running), Prospect: keep}, "running", []string{"Open x/y", "Keep x/y for 2 h", "Stop x/y", "Discard x/y ..."}},
+		"running":        {Item{Workload: session(spawner.Running), PlannedStop: keep}, "running", []string{"Open x/y", "Keep x/y for 2 h", "Stop x/y", "Discard x/y ..."}},
 		"no keeping":     {Item{Workload: session(spawner.Running)}, "running", []string{"Open x/y", "Stop x/y", "Discard x/y ..."}},
 		"waiting":        {Item{Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 2, Estimate: -1}}, "waiting", []string{"Cancel start x/y"}},
 		"booting":        {Item{Workload: session(spawner.Booting)}, "starting", []string{"Cancel start x/y"}},
@@ -78,7 +78,7 @@ func TestButtons(t *testing.T) {
 		"held there":     {Item{Workload: queued, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Hold x/y", "Release x/y", "Cancel x/y"}},
 		"held as it ran": {Item{Workload: job, Detail: "Held at htcondor: no disk"}, "held at htcondor: no disk", []string{"Release x/y", "Cancel x/y"}},
 		"slot given":     {Item{Workload: dormant}, "held gave its slot back: start it again to resume idle for 1 h", []string{"Start x/y again...", "Discard x/y ..."}},
-		"a kernel":       {Item{Workload: kernel, Prospect: keep}, "running", []string{"Keep x/y for 2 h", "Shut down x/y"}},
+		"a kernel":       {Item{Workload: kernel, PlannedStop: keep}, "running", []string{"Keep x/y for 2 h", "Shut down x/y"}},
 		"a kernel died":  {Item{Workload: died}, "failed broken", nil},
 		"stands by":      {Item{Workload: standby, Detail: "stands by to be alice's next kernel"}, "standby stands by to be", []string{"Shut down x/y"}},
 		"is shut down":   {Item{Workload: shut}, "stopping", nil},
@@ -116,10 +116,10 @@ func TestStateInWords(t *testing.T) {
 	for want, item := range map[string]Item{
 		"waiting next in line: 2 CPUs asked, 1 of 4 free":                       {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 1, Lacks: "2 CPUs asked, 1 of 4 free", Estimate: -1}},
 		"waiting number 3 in line":                                              {Workload: session(spawner.Pending), Queue: spawner.Queue{Place: 3, Estimate: -1}},
-		"Kept until 20 November 2036, 10:30 UTC then it stops (idle for 50 min": {Workload: lasting, Prospect: spawner.Prospect{At: later, Why: "idle for 50 min of at most 1 h"}},
+		"Kept until 20 November 2036, 10:30 UTC then it stops (idle for 50 min": {Workload: lasting, PlannedStop: spawner.PlannedStop{At: later, Why: "idle for 50 min of at most 1 h"}},
 		"UTC not by itself":                                                     {Workload: session(spawner.Running)},
-		"you keep it until then":                                                {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil, Why: "idle for 0 min of at most 3 min"}},
-		"idle for 50 min of at most 1 h":                                        {Workload: kept, Prospect: spawner.Prospect{At: kept.KeepUntil.Add(time.Hour), Why: "idle for 50 min of at most 1 h"}},
+		"you keep it until then":                                                {Workload: kept, PlannedStop: spawner.PlannedStop{At: kept.KeepUntil, Why: "idle for 0 min of at most 3 min"}},
+		"idle for 50 min of at most 1 h":                                        {Workload: kept, PlannedStop: spawner.PlannedStop{At: kept.KeepUntil.Add(time.Hour), Why: "idle for 50 min of at most 1 h"}},
 	} {
 		w := httptest.NewRecorder()
 		if err := Overview(w, someVisit(), catalogue(), viewOf(item)); err != nil {

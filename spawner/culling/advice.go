@@ -8,7 +8,7 @@ import (
 )
 
 // Advice says to who is warned of a stop what becomes of her work, and what she can do.
-func Advice(p spawner.Prospect, k spawner.Kind) string {
+func Advice(p spawner.PlannedStop, k spawner.Kind) string {
 	keep := ""
 	if p.CanKeep {
 		keep = " To keep it: slipway keep " + keepFor(p)
@@ -24,6 +24,6 @@ func Advice(p spawner.Prospect, k spawner.Kind) string {
 }
 
 // keepFor proposes how long to keep a session.
-func keepFor(p spawner.Prospect) string {
+func keepFor(p spawner.PlannedStop) string {
 	return fmt.Sprintf("%gh", min(p.MaxKeep, 4*time.Hour).Hours())
 }

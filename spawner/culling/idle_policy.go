@@ -26,14 +26,14 @@ const (
 	deadlineLastCall = 5 * time.Minute
 )
 
-// Prospect judges a running session at now, by its record, by when its agent last told what goes on in it, and by when
-// its place in a batch system ends, if that is known. It has no clock.
-func Prospect(w spawner.Workload, looked, deadline, now time.Time) spawner.Prospect {
+// PlannedStop judges a running session at now, by its record, by when its agent last told what goes on in it, and by
+// when its place in a batch system ends, if that is known. It has no clock.
+func PlannedStop(w spawner.Workload, looked, deadline, now time.Time) spawner.PlannedStop {
 	l, idleSince := w.Spec.Life, clock.Latest(w.Up, w.Visited, w.Active)
-	var p spawner.Prospect
+	var p spawner.PlannedStop
 	earlier := func(at time.Time, limit time.Duration, why string, known, canKeep bool) {
 		if p.At.IsZero() || at.Before(p.At) {
-			p = spawner.Prospect{
+			p = spawner.PlannedStop{
 				At: at, Why: why, Known: known, Idle: canKeep, CanKeep: canKeep && l.MaxKeep > 0, MaxKeep: l.MaxKeep,
 			}
 			p.Warning = min(l.Warning, limit/2) // else one with a short limit would be told all the time
@@ -46,7 +46,7 @@ func Prospect(w spawner.Workload, looked, deadline, now time.Time) spawner.Prosp
 		)
 	}
 	if limit := deadline.Sub(w.Up); !deadline.IsZero() && (p.At.IsZero() || deadline.Before(p.At)) {
-		p = spawner.Prospect{
+		p = spawner.PlannedStop{
 			At: deadline, Why: "its time on the batch system ends", Known: true,
 			Warning: min(deadlineWarning, max(limit/2, 0)), LastCall: deadlineLastCall,
 		}
@@ -124,7 +124,7 @@ const longestQuiet = 10 * 365 * 24 * time.Hour
 
 // Due reports whether a running session is to be stopped now. Nobody is stopped for being idle of whom nothing is
 // known, nor without having been told in time, also when the service was away when the warning was due.
-func (p Pulse) Due(stop spawner.Prospect, w spawner.Workload, now time.Time) bool {
+func (p Pulse) Due(stop spawner.PlannedStop, w spawner.Workload, now time.Time) bool {
 	switch {
 	case stop.At.IsZero() || now.Before(stop.At) || !stop.Known:
 		return false
@@ -136,13 +136,13 @@ func (p Pulse) Due(stop spawner.Prospect, w spawner.Workload, now time.Time) boo
 }
 
 // LastCall reports whether a session's user, who was told of a stop, is to be told once more at now.
-func (p Pulse) LastCall(stop spawner.Prospect, now time.Time) bool {
+func (p Pulse) LastCall(stop spawner.PlannedStop, now time.Time) bool {
 	at := stop.At.Add(-stop.LastCall)
 	return stop.LastCall > 0 && p.ToldOf(stop) && p.Warned.Before(at) && !now.Before(at)
 }
 
 // ToldOf reports whether a session's user was told of a stop, and not only of an earlier one that did not come.
-func (p Pulse) ToldOf(stop spawner.Prospect) bool {
+func (p Pulse) ToldOf(stop spawner.PlannedStop) bool {
 	return !p.Warned.IsZero() && stop.At.Before(p.Stop.Add(sameStop))
 }
 
@@ -156,4 +156,4 @@ func Unopened(w spawner.Workload) bool {
 
 // LeastWarning is how long before its stop a session is told in any case, also when the service was away when it was to
 // be told.
-func LeastWarning(p spawner.Prospect) time.Duration { return min(p.Warning, 2*time.Minute) }
+func LeastWarning(p spawner.PlannedStop) time.Duration { return min(p.Warning, 2*time.Minute) }

@@ -9,7 +9,7 @@ import (
 	"slipway/spawner"
 )
 
-func TestProspect(t *testing.T) {
+func TestPlannedStop(t *testing.T) {
 	up := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	at := func(minutes int) time.Time { return up.Add(time.Duration(minutes) * time.Minute) }
 	life := spawner.Life{Idle: time.Hour, MaxAge: 10 * time.Hour, FirstConnect: 20 * time.Minute, Warning: 10 * time.Minute, MaxKeep: 4 * time.Hour}
@@ -41,7 +41,7 @@ func TestProspect(t *testing.T) {
 	for _, tt := range tests {
 		w := spawner.Workload{Phase: spawner.Running, Up: up, Spec: spawner.Spec{SessionSpec: spawner.SessionSpec{Life: life}}}
 		tt.edit(&w)
-		p := Prospect(w, at(tt.looked), time.Time{}, at(tt.now))
+		p := PlannedStop(w, at(tt.looked), time.Time{}, at(tt.now))
 		want := time.Time{}
 		if tt.stop >= 0 {
 			want = at(tt.stop)
@@ -58,13 +58,13 @@ func TestDeadline(t *testing.T) {
 	w := spawner.Workload{Phase: spawner.Running, Up: up}
 	w.Visited = up
 	w.Spec.Life = spawner.Life{Idle: 3 * time.Hour, MaxAge: 10 * time.Hour, Warning: 10 * time.Minute, MaxKeep: time.Hour}
-	for ends, want := range map[time.Duration]spawner.Prospect{
+	for ends, want := range map[time.Duration]spawner.PlannedStop{
 		2 * time.Hour:    {At: up.Add(2 * time.Hour), Warning: 15 * time.Minute, LastCall: 5 * time.Minute},
 		20 * time.Minute: {At: up.Add(20 * time.Minute), Warning: 10 * time.Minute, LastCall: 5 * time.Minute},
 		4 * time.Hour:    {At: up.Add(3 * time.Hour), Warning: 10 * time.Minute},
 		-time.Minute:     {At: up.Add(-time.Minute), LastCall: 5 * time.Minute},
 	} {
-		p := Prospect(w, up, up.Add(ends), up)
+		p := PlannedStop(w, up, up.Add(ends), up)
 		if !p.At.Equal(want.At) || p.Warning != want.Warning || p.LastCall != want.LastCall || !p.Known {
 			t.Errorf("of %s: %+v", ends, p)
 		}

@@ -119,7 +119,7 @@ func TestTimeOnTheBatchSystemEnds(t *testing.T) {
 		s.pool.EndAt(w.ID, w.Up.Add(time.Hour))
 		s.engine.Wake(w.ID)
 		time.Sleep(time.Until(w.Up.Add(44 * time.Minute)))
-		if p := s.Prospect(w); !p.At.Equal(w.Up.Add(time.Hour)) || len(hand.Notices()) > 0 {
+		if p := s.PlannedStop(w); !p.At.Equal(w.Up.Add(time.Hour)) || len(hand.Notices()) > 0 {
 			t.Errorf("told %d times before it is time, of %+v", len(hand.Notices()), p)
 		}
 		for i, minutes := range []time.Duration{46, 56} {
@@ -135,8 +135,8 @@ func TestTimeOnTheBatchSystemEnds(t *testing.T) {
 			t.Errorf("it has ended by %+v, with %q", w.Outcome, w.Kept)
 		}
 		w = s.reach(s.startSession(poolRequest("alice", "two")).ID, spawner.Running)
-		if w.From == "" || !s.Prospect(w).At.IsZero() {
-			t.Errorf("it goes on from %q, until %v", w.From, s.Prospect(w).At)
+		if w.From == "" || !s.PlannedStop(w).At.IsZero() {
+			t.Errorf("it goes on from %q, until %v", w.From, s.PlannedStop(w).At)
 		}
 	})(t)
 }
@@ -151,8 +151,8 @@ func TestKeep(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.restart() // what was promised is kept
-		if p := s.Prospect(w); time.Until(p.At) < 3*time.Hour || !p.CanKeep {
-			t.Errorf("prospect %+v", p)
+		if p := s.PlannedStop(w); time.Until(p.At) < 3*time.Hour || !p.CanKeep {
+			t.Errorf("planned stop %+v", p)
 		}
 		time.Sleep(3*time.Hour + 55*time.Minute)
 		if got := s.phase(w.ID); got != spawner.Running {

@@ -96,7 +96,7 @@ func (m *Manager) load(ctx context.Context) error {
 		return err
 	}
 	m.blank = len(m.work) == 0
-	m.sched.LearnReleases(ended)
+	m.sched.LearnCompletions(ended)
 	tx := m.Begin()
 	defer tx.End()
 	return tx.dispute(ctx)

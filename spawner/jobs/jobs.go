@@ -120,10 +120,10 @@ func (j *Jobs) checkJob(ctx context.Context, c spawner.Caller, r submission) err
 	}
 	names := []error{spawner.CheckName("name", r.Name), checkSizes(r), jobfiles.CheckPatterns(r.Out)}
 	if r.Priority < -spawner.MostPriority || r.Priority > spawner.MostPriority {
-		far := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf(
+		outOfRange := &errs.Error{Kind: errs.Invalid, Field: "priority", Message: fmt.Sprintf(
 			"priority: %d is not from -%d to %d", r.Priority, spawner.MostPriority, spawner.MostPriority,
 		)}
-		names = append(names, far.With("it is among your own jobs: those of a higher one go first"))
+		names = append(names, outOfRange.With("it is among your own jobs: those of a higher one go first"))
 	}
 	if r.Retries < 0 {
 		names = append(names, errs.Bad("retries", r.Retries, fmt.Sprintf("from 0 to %d", spawner.MostRetries)))

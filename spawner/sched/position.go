@@ -33,36 +33,36 @@ func (s *Scheduler) Room(w spawner.Workload) spawner.Room {
 	return room
 }
 
-// What is looked at to estimate a wait: the releases of the last hours.
+// What is looked at to estimate a wait: the completions of the last hours.
 const (
-	releaseSpan  = 6 * time.Hour
-	releaseCount = 20
-	fewReleases  = 3
+	completionSpan  = 6 * time.Hour
+	completionCount = 20
+	fewCompletions  = 3
 )
 
-// releases are the times at which a backend's resources were given back, oldest first.
-type releases []time.Time
+// completions are the times at which a backend's resources were given back, oldest first.
+type completions []time.Time
 
-func (r releases) add(at time.Time) releases {
-	r = append(r, at)
-	if len(r) > releaseCount {
-		r = r[len(r)-releaseCount:]
+func (c completions) add(at time.Time) completions {
+	c = append(c, at)
+	if len(c) > completionCount {
+		c = c[len(c)-completionCount:]
 	}
-	return r
+	return c
 }
 
 // estimate returns how long the one at place waits if room comes free as often as of late; negative when too little is
 // known.
-func (r releases) estimate(place int, now time.Time) time.Duration {
-	for len(r) > 0 && now.Sub(r[0]) > releaseSpan {
-		r = r[1:]
+func (c completions) estimate(place int, now time.Time) time.Duration {
+	for len(c) > 0 && now.Sub(c[0]) > completionSpan {
+		c = c[1:]
 	}
-	if len(r) < fewReleases {
+	if len(c) < fewCompletions {
 		return -1
 	}
-	return time.Duration(place) * now.Sub(r[0]) / time.Duration(len(r))
+	return time.Duration(place) * now.Sub(c[0]) / time.Duration(len(c))
 }
 
 func (s *Scheduler) estimate(l line, place int) time.Duration {
-	return s.releases[l].estimate(place, time.Now())
+	return s.completions[l].estimate(place, time.Now())
 }

@@ -7,14 +7,14 @@ import (
 
 func TestEstimate(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	ago := func(minutes ...int) (r releases) {
+	ago := func(minutes ...int) (r completions) {
 		for _, n := range minutes {
 			r = r.add(now.Add(-time.Duration(n) * time.Minute))
 		}
 		return r
 	}
 	tests := []struct {
-		r     releases
+		r     completions
 		place int
 		want  time.Duration
 	}{
@@ -30,11 +30,11 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%v at place %d: %v, want %v", tt.r, tt.place, got, tt.want)
 		}
 	}
-	var many releases
+	var many completions
 	for range 100 {
 		many = many.add(now)
 	}
-	if len(many) != releaseCount {
-		t.Errorf("%d releases are kept", len(many))
+	if len(many) != completionCount {
+		t.Errorf("%d completions are kept", len(many))
 	}
 }

@@ -46,17 +46,17 @@ type Config struct {
 
 // Scheduler knows who holds and who waits for what.
 type Scheduler struct {
-	cfg      Config
-	work     map[spawner.ID]*spawner.Workload
-	turn     int64 // the last that was given
-	lines    lines
-	waits    dependencies
-	orders   fairshareOrders
-	ledger   ledger
-	slices   sliceBook
-	suspects gpuSuspects
-	backoffs backoffs
-	releases map[line]releases
+	cfg         Config
+	work        map[spawner.ID]*spawner.Workload
+	turn        int64 // the last that was given
+	lines       lines
+	waits       dependencies
+	orders      fairshareOrders
+	ledger      ledger
+	slices      sliceBook
+	suspects    gpuSuspects
+	backoffs    backoffs
+	completions map[line]completions
 
 	shares     shares
 	hours      hours
@@ -71,7 +71,7 @@ func New(cfg Config) *Scheduler {
 	return &Scheduler{
 		cfg: cfg, work: map[spawner.ID]*spawner.Workload{}, lines: newLines(), waits: newDependencies(),
 		ledger: newLedger(cfg.Capacity, cfg.Remote), slices: sliceBook{},
-		suspects: gpuSuspects{}, backoffs: backoffs{}, releases: map[line]releases{}, shares: newShares(halfLife),
+		suspects: gpuSuspects{}, backoffs: backoffs{}, completions: map[line]completions{}, shares: newShares(halfLife),
 		hours:      newHours(),
 		allowances: map[spawner.Principal]spawner.Allowance{}, jobs: map[spawner.Principal]int{},
 		standbys: map[spawner.ID]bool{},
@@ -109,7 +109,7 @@ func (s *Scheduler) Put(before spawner.Workload, w *spawner.Workload, now time.T
 	s.hold(w, now)
 	freed := holds(before) && !w.Phase.Active()
 	if freed {
-		s.releases[lineOf(before)] = s.releases[lineOf(before)].add(now)
+		s.completions[lineOf(before)] = s.completions[lineOf(before)].add(now)
 	}
 	if w.Phase != spawner.Leased && w.Phase != spawner.Starting {
 		s.backoffs.left(associationOf(*w), w.ID, freed, now)
@@ -160,11 +160,11 @@ func (s *Scheduler) Drop(w spawner.Workload) {
 	delete(s.work, w.ID)
 }
 
-// LearnReleases takes in when workloads have ended that an earlier run of the service has seen, for estimates.
-func (s *Scheduler) LearnReleases(ended []spawner.Workload) {
+// LearnCompletions takes in when workloads have ended that an earlier run of the service has seen, for estimates.
+func (s *Scheduler) LearnCompletions(ended []spawner.Workload) {
 	slices.SortFunc(ended, func(a, b spawner.Workload) int { return a.Outcome.At.Compare(b.Outcome.At) })
 	for _, w := range ended {
-		s.releases[lineOf(w)] = s.releases[lineOf(w)].add(w.Outcome.At)
+		s.completions[lineOf(w)] = s.completions[lineOf(w)].add(w.Outcome.At)
 	}
 }
 

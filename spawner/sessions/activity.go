@@ -92,7 +92,7 @@ func (s *Sessions) feel(ctx context.Context, id spawner.ID, a control.Activity) 
 	if a.Asked || !e.Kind.Jupyter() {
 		e.Pulse.Looked, e.Pulse.CPU, e.Pulse.Memory = now, a.CPU, a.Memory
 	}
-	if p := prospect(e, now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
+	if p := plannedStop(e, now); !p.At.IsZero() && !now.Before(p.At.Add(-p.Warning)) {
 		s.engine.Wake(id)
 	}
 }
@@ -188,16 +188,16 @@ func (s *Sessions) keep(
 	return e.Workload, err
 }
 
-// Prospect says when and why a session will be stopped if nothing goes on in it; the zero Prospect for one that does
-// not run.
-func (s *Sessions) Prospect(w spawner.Workload) spawner.Prospect {
+// PlannedStop says when and why a session will be stopped if nothing goes on in it; the zero PlannedStop for one that
+// does not run.
+func (s *Sessions) PlannedStop(w spawner.Workload) spawner.PlannedStop {
 	v := s.engine.View()
 	defer v.End()
 	e := v.Entry(w.ID)
 	if e == nil || e.Phase != spawner.Running {
-		return spawner.Prospect{}
+		return spawner.PlannedStop{}
 	}
-	return prospect(e, time.Now())
+	return plannedStop(e, time.Now())
 }
 
 // warn tells a session's user that it will be stopped soon, once, and has the session looked at again when its time has
@@ -207,7 +207,7 @@ func (s *Sessions) warn(ctx context.Context, e engine.Entry) {
 		return
 	}
 	now := time.Now()
-	p := prospect(&e, now)
+	p := plannedStop(&e, now)
 	if p.At.IsZero() {
 		return
 	}
@@ -242,7 +242,7 @@ func (s *Sessions) markWarned(id spawner.ID, at, stop time.Time) {
 }
 
 // notify shows the coming stop on the session's terminals. JupyterLab asks for it by itself.
-func (s *Sessions) notify(ctx context.Context, e engine.Entry, p spawner.Prospect) {
+func (s *Sessions) notify(ctx context.Context, e engine.Entry, p spawner.PlannedStop) {
 	left := max(time.Until(p.At), culling.LeastWarning(p))
 	text := fmt.Sprintf(
 		"Slipway will stop this session in %s: %s. %s", culling.Words(left), p.Why, culling.Advice(p, e.Kind),
@@ -265,7 +265,7 @@ func (s *Sessions) expired(e engine.Entry) spawner.Outcome {
 	if a := e.Overrun(); a != nil {
 		return spawner.Outcome{Expired: true, Reason: "stopped by Slipway: " + a.Message, Remedy: a.Remedy}
 	}
-	p := prospect(&e, time.Now())
+	p := plannedStop(&e, time.Now())
 	remedy := "start it again: its changes are kept"
 	if e.Kind.Ephemeral() {
 		remedy = diagnosis.AnotherKernel
@@ -287,12 +287,12 @@ func (s *Sessions) LastActive(hub string) []spawner.ActiveSession {
 	return list
 }
 
-// prospect judges a running session by what is known of it at now.
-func prospect(e *engine.Entry, now time.Time) spawner.Prospect {
-	return culling.Prospect(e.Workload, e.Pulse.Looked, e.Seen.Deadline, now)
+// plannedStop judges a running session by what is known of it at now.
+func plannedStop(e *engine.Entry, now time.Time) spawner.PlannedStop {
+	return culling.PlannedStop(e.Workload, e.Pulse.Looked, e.Seen.Deadline, now)
 }
 
 // isDue reports whether a running session is to be stopped now.
 func isDue(e *engine.Entry, now time.Time) bool {
-	return e.Overrun() != nil || e.Pulse.Due(prospect(e, now), e.Workload, now)
+	return e.Overrun() != nil || e.Pulse.Due(plannedStop(e, now), e.Workload, now)
 }

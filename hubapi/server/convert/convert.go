@@ -18,7 +18,7 @@ import (
 type Engine interface {
 	Queue(w spawner.Workload) spawner.Queue
 	Detail(w spawner.Workload) string
-	Prospect(w spawner.Workload) spawner.Prospect
+	PlannedStop(w spawner.Workload) spawner.PlannedStop
 	Alerts(w spawner.Workload) []spawner.Alert
 	Progress(id spawner.ID) *control.Progress
 	Expires(w spawner.Workload) time.Time

@@ -11,7 +11,7 @@ func (v *Converter) Session(w spawner.Workload) hubapi.Session {
 		Prefix: w.Spec.Prefix,
 		SSH:    v.SSHLine(w), Active: Moment(w.Active), Visited: Moment(w.Visited), KeepUntil: Moment(w.KeepUntil),
 	}
-	if p := v.cfg.Engine.Prospect(w); !p.At.IsZero() {
+	if p := v.cfg.Engine.PlannedStop(w); !p.At.IsZero() {
 		out.Stops = &hubapi.Stops{
 			At: p.At.UTC(), Why: p.Why, CanKeep: p.CanKeep, MaxKeep: p.MaxKeep.String(), Warning: p.Warning.String(),
 		}

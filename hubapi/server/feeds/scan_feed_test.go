@@ -35,12 +35,12 @@ func (p points) Events(context.Context, spawner.Caller, spawner.ID, string, int6
 	return nil, errs.New(errs.NotFound, "points have no steps")
 }
 
-func (p points) Queue(spawner.Workload) spawner.Queue       { return spawner.Queue{} }
-func (p points) Detail(spawner.Workload) string             { return "" }
-func (p points) Prospect(spawner.Workload) spawner.Prospect { return spawner.Prospect{} }
-func (p points) Alerts(spawner.Workload) []spawner.Alert    { return nil }
-func (p points) Progress(spawner.ID) *control.Progress      { return nil }
-func (p points) Expires(spawner.Workload) time.Time         { return time.Time{} }
+func (p points) Queue(spawner.Workload) spawner.Queue             { return spawner.Queue{} }
+func (p points) Detail(spawner.Workload) string                   { return "" }
+func (p points) PlannedStop(spawner.Workload) spawner.PlannedStop { return spawner.PlannedStop{} }
+func (p points) Alerts(spawner.Workload) []spawner.Alert          { return nil }
+func (p points) Progress(spawner.ID) *control.Progress            { return nil }
+func (p points) Expires(spawner.Workload) time.Time               { return time.Time{} }
 
 func newFeeds(p points) *Feeds {
 	log := slog.New(slog.DiscardHandler)

@@ -61,7 +61,7 @@ type Actions interface {
 type Status interface {
 	Queue(w spawner.Workload) spawner.Queue
 	Detail(w spawner.Workload) string
-	Prospect(w spawner.Workload) spawner.Prospect
+	PlannedStop(w spawner.Workload) spawner.PlannedStop
 	Alerts(w spawner.Workload) []spawner.Alert
 	Expires(w spawner.Workload) time.Time
 }

@@ -64,7 +64,7 @@ func (p *Pages) item(v visitor, w spawner.Workload, lent map[spawner.ID]bool) we
 		detail = convert.YouHold
 	}
 	item := webui.Item{
-		Workload: w, Queue: p.cfg.Status.Queue(w), Detail: detail, Prospect: p.cfg.Status.Prospect(w),
+		Workload: w, Queue: p.cfg.Status.Queue(w), Detail: detail, PlannedStop: p.cfg.Status.PlannedStop(w),
 		Alerts: p.cfg.Status.Alerts(w), Use: p.cfg.Convert.UseOf(w), Lent: lent[w.ID],
 	}
 	item.Mine, item.Expires = convert.Owns(v.caller, w), p.cfg.Status.Expires(w)

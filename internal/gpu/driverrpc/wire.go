@@ -112,14 +112,14 @@ func pack(err error) *fault {
 
 // unpack makes an error again of one that has travelled.
 func (f *fault) unpack() error {
-	far := &farError{text: f.Text}
+	remote := &remoteError{text: f.Text}
 	if i := slices.IndexFunc(kinds(), func(k kind) bool { return k.name == f.Kind }); i >= 0 {
-		far.kind = kinds()[i].err
+		remote.kind = kinds()[i].err
 	}
 	if f.Code == "" {
-		return far
+		return remote
 	}
-	return &errs.Error{Kind: errs.ByCode(f.Code), Message: cutRemedy(f), Remedy: f.Remedy, Err: far}
+	return &errs.Error{Kind: errs.ByCode(f.Code), Message: cutRemedy(f), Remedy: f.Remedy, Err: remote}
 }
 
 // cutRemedy returns the text without the remedy at its end, which errs.Error adds again.
@@ -130,14 +130,14 @@ func cutRemedy(f *fault) string {
 	return strings.TrimSuffix(f.Text, ": "+f.Remedy)
 }
 
-// farError is an error of the helper: its whole text, and what it is.
-type farError struct {
+// remoteError is an error of the helper: its whole text, and what it is.
+type remoteError struct {
 	text string
 	kind error
 }
 
 // Error returns the text as the helper has it.
-func (e *farError) Error() string { return e.text }
+func (e *remoteError) Error() string { return e.text }
 
 // Unwrap gives what the error is; nil when that has no name.
-func (e *farError) Unwrap() error { return e.kind }
+func (e *remoteError) Unwrap() error { return e.kind }

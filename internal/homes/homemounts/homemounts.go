@@ -153,9 +153,9 @@ func (m *Mounts) areaOf(i int, hub string, user spawner.User, a spawner.Account)
 	return homes.Want{Template: m.Areas[i], Who: m.who(hub, user, a), Groups: groupIDs(a), Checks: checks}
 }
 
-// House returns what a workload is to see of its user's directories, and makes what the site makes of them. What is not
-// there, or full, is told.
-func (m *Mounts) House(
+// Prepare returns what a workload is to see of its user's directories, and makes what the site makes of them. What is
+// not there, or full, is told.
+func (m *Mounts) Prepare(
 	ctx context.Context, w spawner.Workload, a spawner.Account, tell func(string),
 ) (launch.HomeMounts, error) {
 	if w.Remote && !m.cfg.Site.BatchOf(w.Backend).HomeDirs {

@@ -60,7 +60,8 @@ func tellKept(w io.Writer, s hubapi.Session) error {
 	switch {
 	case err != nil || s.Stops == nil:
 	case s.KeepUntil != nil && s.Stops.At.After(*s.KeepUntil):
-		_, err = fmt.Fprintf(w, "it stops %s at the earliest anyway\n", stopsAt(s.Stops))
+		at := s.Stops.At.Local().Format(time.DateTime)
+		_, err = fmt.Fprintf(w, "it stops at %s at the earliest anyway (%s)\n", at, s.Stops.Why)
 	default:
 		_, err = fmt.Fprintf(w, "it will be stopped %s\n", stopsAt(s.Stops))
 	}

@@ -92,6 +92,30 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// TestRanIsOneTime holds that pages tell one time for a job's program, and call by its own name what took longer.
+func TestRanIsOneTime(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 30, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		remote  bool
+		program float64 // seconds
+		want    stage
+		took    string
+	}{
+		{false, 1.6, stage{"Ran", at, "1.6 s"}, "1.6 s"},
+		{false, 0, stage{"Ran", at, "11 s"}, "11 s"},
+		{true, 0.7, stage{"Ran, with start and transfer", at, "11 s"}, "0.7 s"},
+		{true, 0, stage{"Ran", at, "11 s"}, "11 s"},
+	} {
+		r := aJob(func(i *Item) {
+			i.Created, i.Up, i.Remote = at.Add(-time.Minute), at, tt.remote
+			i.Outcome = &spawner.Outcome{At: at.Add(11 * time.Second), Wall: tt.program}
+		})
+		if all := r.Timeline(); len(all) != 4 || all[2] != tt.want || r.Took() != tt.took {
+			t.Errorf("%+v: %+v, %s", tt, all, r.Took())
+		}
+	}
+}
+
 func TestOwnFailuresAreTriedAgain(t *testing.T) {
 	failed := &spawner.Outcome{Failed: true}
 	for name, tc := range map[string]struct {

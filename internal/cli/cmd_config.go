@@ -59,23 +59,29 @@ func configCommand(env Env) *cobra.Command {
 
 func configMigrateCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
-		Use: "migrate FILE", Short: "Rewrite a configuration of an earlier version, and say what changes",
-		Example: "  slipway config migrate /etc/slipway/slipway.yaml | diff /etc/slipway/slipway.yaml -\n" +
-			"  slipway config migrate --write /etc/slipway/slipway.yaml",
-		Args: cobra.ExactArgs(1),
+		Use: "migrate [FILE]", Short: "Rewrite a configuration of an earlier version, and say what changes",
+		Example: "  slipway config migrate | diff /etc/slipway/slipway.yaml -\n  slipway config migrate --write\n" +
+			"  slipway config migrate --write old.yaml",
+		Args: cobra.MaximumNArgs(1),
 		Long: "Rewrite a configuration of an earlier version.\n\n" +
 			"Keys get the names that they have now, and those that are gone are taken out. Comments, order and layout stay. " +
 			"Each change is a line on the standard error. The new text is printed; with --write it replaces the file.",
 	}
 	write := c.Flags().Bool("write", false, "replace the file, instead of printing it")
-	c.RunE = func(_ *cobra.Command, args []string) error { return runConfigMigrate(env, args[0], *write) }
+	path := configFile(c)
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			*path = args[0]
+		}
+		return runConfigMigrate(env, *path, *write)
+	}
 	return c
 }
 
 func runConfigMigrate(env Env, file string, write bool) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return errs.New(errs.Invalid, "read the configuration: %w", err)
+		return asRoot(errs.New(errs.Invalid, "read the configuration: %w", err))
 	}
 	migrated, changes, err := config.Migrate(text, file)
 	if err != nil {
@@ -134,7 +140,7 @@ func runConfigCheck(env Env, path string) error {
 	}
 	c, err := load(path)
 	if err != nil {
-		return err
+		return asRoot(err)
 	}
 	if err := service.CheckConfig(c); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

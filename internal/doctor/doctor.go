@@ -131,6 +131,7 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 		{"root", false, isRoot},
 		{"Docker Engine", false, engine.Check},
 		{"sessions apart by network", true, engine.Isolation},
+		{"sessions outlive a restart of the engine", true, engine.OutlivesRestart},
 		{"Apptainer", false, jobs.Check},
 		{"network of jobs", true, func(context.Context) error { return networkOfJobs(cfg, jobs) }},
 		{"disk limit of jobs", true, func(context.Context) error { return diskOfJobs(cfg) }},
@@ -199,7 +200,7 @@ func hasImage(ctx context.Context, engine *docker.Backend, ref string) error {
 	if err != nil || slices.Contains(present, ref) || slices.Contains(present, ref+":latest") {
 		return err
 	}
-	return errs.New(errs.Missing, "the engine does not have it").With("build it (deploy/images) or `docker pull " + ref + "`")
+	return errs.New(errs.Missing, "the engine does not have it").With(docker.RemedyFor(ref))
 }
 
 // soon is how long before a certificate's end one should know of it.

@@ -33,6 +33,19 @@ func (b *Backend) Check(ctx context.Context) error {
 	return errors.Join(lacks(info.Info), b.checkNetwork(ctx), checkSources(b.cfg.Mounts))
 }
 
+// OutlivesRestart looks whether sessions run on while the engine restarts.
+func (b *Backend) OutlivesRestart(ctx context.Context) error {
+	info, err := b.client.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return b.explain(err, "ask the Docker Engine what it can do")
+	}
+	if !info.Info.LiveRestoreEnabled {
+		return errs.New(errs.Missing, "each restart of the engine stops all sessions, and so does an upgrade of its package").
+			With(`put "live-restore": true into /etc/docker/daemon.json, then run systemctl reload docker`)
+	}
+	return nil
+}
+
 // lacks reads what an engine says of itself.
 func lacks(info system.Info) error {
 	const cgroups = "turn on the cgroup controllers memory, pids and cpu in the kernel's command line"

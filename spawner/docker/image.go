@@ -38,7 +38,7 @@ func (b *Backend) image(ctx context.Context, l spawner.Launch) (string, error) {
 	if gone(err) {
 		if !b.cfg.Pull || !pullable(ref) {
 			return "", errs.New(errs.Missing, "start %s: image %s is not in the Docker Engine", l.ID, ref).
-				With(remedyFor(ref))
+				With(RemedyFor(ref))
 		}
 		pull := func(ctx context.Context, tell report) error { return b.pull(ctx, ref, tell) }
 		if err := b.pulls.share(ctx, ref, l.Report, pull); err != nil {
@@ -71,15 +71,13 @@ func pullable(ref string) bool {
 	return err == nil && !strings.HasPrefix(reference.FamiliarName(named), ownPrefix)
 }
 
-// remedyFor says how an image comes into the engine.
-func remedyFor(ref string) string {
+// RemedyFor says how an image comes into the engine.
+func RemedyFor(ref string) string {
 	if pullable(ref) {
 		return "`docker pull " + ref + "`"
 	}
-	named, err := reference.ParseNormalizedNamed(ref)
-	if err != nil {
+	if _, err := reference.ParseNormalizedNamed(ref); err != nil {
 		return "name an image that `docker images` shows"
 	}
-	recipe := strings.TrimPrefix(reference.FamiliarName(named), ownPrefix)
-	return "build it with deploy/images/" + recipe + "/build"
+	return "the administrator builds that image, or runs `docker pull " + ref + "`, or corrects images[].ref"
 }

@@ -228,8 +228,8 @@ func TestPullable(t *testing.T) {
 		if got := pullable(ref); got != want {
 			t.Errorf("pullable(%q) = %v, want %v", ref, got, want)
 		}
-		if remedyFor(ref) == "" {
-			t.Errorf("remedyFor(%q) is empty", ref)
+		if RemedyFor(ref) == "" {
+			t.Errorf("RemedyFor(%q) is empty", ref)
 		}
 	}
 }

@@ -362,7 +362,7 @@ func TestWatchTellsOfAnEnd(t *testing.T) {
 func TestMissingImage(t *testing.T) {
 	w := newWorld(t)
 	for image, remedy := range map[string]string{
-		"slipway/nothing:1":          "deploy/images/nothing/build",
+		"slipway/nothing:1":          "docker pull slipway/nothing:1",
 		"registry.invalid/a/thing:1": "docker pull registry.invalid/a/thing:1",
 		"NOT a name":                 "docker images",
 	} {

@@ -124,7 +124,8 @@ func (s *resyncer) Ready() error {
 		return errs.New(
 			errs.Unavailable, "the service has lost its records: %d sessions and jobs run that it knows nothing of",
 			s.lost,
-		).With("the administrator restores the records, or stops what runs; see deploy/docs/book/run/keeping.md")
+		).With("the administrator restores the records, or stops what runs: see \"Lost records\" in the book, " +
+			"/usr/share/doc/slipway/html/run/keeping.html")
 	default:
 		return nil
 	}

@@ -24,7 +24,7 @@ func (b *Backend) Check(ctx context.Context) error {
 	}
 	if out, err := exec.CommandContext(ctx, program, "--version").CombinedOutput(); err != nil {
 		return errs.New(errs.Missing, "%s --version: %w: %s", program, err, strings.TrimSpace(string(out))).
-			With("install it again with deploy/apptainer/install")
+			With("install it again with /usr/share/slipway/deploy/apptainer/install")
 	}
 	if err := configured(ctx, program); err != nil {
 		return err

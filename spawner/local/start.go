@@ -148,7 +148,7 @@ func (b *Backend) program() (string, error) {
 	if err != nil {
 		return "", errs.New(
 			errs.Missing, "Apptainer is not installed on this host (%q is no program)", b.cfg.Apptainer,
-		).With("install it with deploy/apptainer/install, or set local.apptainer to its path")
+		).With("install it with /usr/share/slipway/deploy/apptainer/install, or set local.apptainer to its path")
 	}
 	return program, nil
 }

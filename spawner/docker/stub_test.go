@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/moby/api/types/system"
 
 	"slipway/internal/errs"
 	"slipway/internal/testenv"
@@ -53,6 +54,20 @@ func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)
+}
+
+func TestOutlivesRestart(t *testing.T) {
+	info := func(on bool) map[string]http.HandlerFunc {
+		return map[string]http.HandlerFunc{"/info": func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusOK, system.Info{LiveRestoreEnabled: on})
+		}}
+	}
+	if err := stub(t, Config{}, info(true)).OutlivesRestart(t.Context()); err != nil {
+		t.Errorf("with live-restore: %v", err)
+	}
+	if err := stub(t, Config{}, info(false)).OutlivesRestart(t.Context()); !errs.Is(err, errs.Missing) {
+		t.Errorf("without live-restore: %v", err)
+	}
 }
 
 // TestWatchComesBack: the events that were missed while the engine was away are made up for by waking all.

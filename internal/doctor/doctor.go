@@ -131,7 +131,9 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 		{"root", false, isRoot},
 		{"Docker Engine", false, engine.Check},
 		{"sessions apart by network", true, engine.Isolation},
-		{"sessions outlive a restart of the engine", true, engine.OutlivesRestart},
+		{"sessions outlive a restart of the engine", true, func(ctx context.Context) error {
+			return outlivesRestart(ctx, engine)
+		}},
 		{"Apptainer", false, jobs.Check},
 		{"network of jobs", true, func(context.Context) error { return networkOfJobs(cfg, jobs) }},
 		{"disk limit of jobs", true, func(context.Context) error { return diskOfJobs(cfg) }},
@@ -178,6 +180,15 @@ func isRoot(context.Context) error {
 			With("the service runs as root: it freezes file trees of all owners and starts jobs as their users")
 	}
 	return nil
+}
+
+// outlivesRestart looks at live-restore. That an engine does not answer, its own check says.
+func outlivesRestart(ctx context.Context, engine *docker.Backend) error {
+	if outlives, err := engine.OutlivesRestart(ctx); outlives || err != nil {
+		return nil
+	}
+	return errs.New(errs.Missing, "each restart of the engine stops all sessions, and so does an upgrade of its package").
+		With(`put "live-restore": true into /etc/docker/daemon.json, then run systemctl reload docker`)
 }
 
 // leastSpace is how much room a freeze of an ordinary image needs at the least.

@@ -33,18 +33,10 @@ func (b *Backend) Check(ctx context.Context) error {
 	return errors.Join(lacks(info.Info), b.checkNetwork(ctx), checkSources(b.cfg.Mounts))
 }
 
-// OutlivesRestart looks whether sessions run on while the engine restarts. Of an engine that does not answer, Check
-// says so.
-func (b *Backend) OutlivesRestart(ctx context.Context) error {
+// OutlivesRestart reports whether sessions run on while the engine restarts.
+func (b *Backend) OutlivesRestart(ctx context.Context) (bool, error) {
 	info, err := b.client.Info(ctx, client.InfoOptions{})
-	if err != nil {
-		return nil
-	}
-	if !info.Info.LiveRestoreEnabled {
-		return errs.New(errs.Missing, "each restart of the engine stops all sessions, and so does an upgrade of its package").
-			With(`put "live-restore": true into /etc/docker/daemon.json, then run systemctl reload docker`)
-	}
-	return nil
+	return info.Info.LiveRestoreEnabled, err
 }
 
 // lacks reads what an engine says of itself.

@@ -73,9 +73,6 @@ func pullable(ref string) bool {
 
 // RemedyFor says how an image comes into the engine.
 func RemedyFor(ref string) string {
-	if pullable(ref) {
-		return "`docker pull " + ref + "`"
-	}
 	if _, err := reference.ParseNormalizedNamed(ref); err != nil {
 		return "name an image that `docker images` shows"
 	}

@@ -62,11 +62,10 @@ func TestOutlivesRestart(t *testing.T) {
 			answer(w, http.StatusOK, system.Info{LiveRestoreEnabled: on})
 		}}
 	}
-	if err := stub(t, Config{}, info(true)).OutlivesRestart(t.Context()); err != nil {
-		t.Errorf("with live-restore: %v", err)
-	}
-	if err := stub(t, Config{}, info(false)).OutlivesRestart(t.Context()); !errs.Is(err, errs.Missing) {
-		t.Errorf("without live-restore: %v", err)
+	for _, on := range []bool{true, false} {
+		if got, err := stub(t, Config{}, info(on)).OutlivesRestart(t.Context()); err != nil || got != on {
+			t.Errorf("with live-restore %v: %v, %v", on, got, err)
+		}
 	}
 }
 

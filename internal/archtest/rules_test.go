@@ -47,7 +47,7 @@ func rules() map[string]rule {
 		"internal/config":             {own: []string{"internal/units", "internal/errs", "internal/loopback", "internal/identity", "internal/homes", "internal/secret", "internal/gpu"}, outside: []string{"go.yaml.in/yaml/v4"}, tests: []string{"github.com/invopop/jsonschema"}},
 		"internal/mounts":             {own: []string{"internal/backoff", "internal/errs"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/testenv/autofs"}},
 		"internal/quota":              {own: []string{"internal/clock"}, outside: []string{"golang.org/x/sys"}},
-		"internal/homes":              {own: []string{"internal/errs", "internal/mounts"}, outside: []string{"golang.org/x/sys"}},
+		"internal/homes":              {own: []string{"internal/errs", "internal/mounts", "internal/quota"}, outside: []string{"golang.org/x/sys"}},
 		"internal/testenv/autofs":     {own: []string{"internal/testenv"}}, // for tests
 		"internal/reserve":            {own: []string{"internal/clock", "internal/errs", "internal/units"}, outside: []string{"golang.org/x/sys"}, tests: []string{"internal/store"}},
 		"internal/store":              {own: []string{"internal/errs"}, outside: []string{"modernc.org/sqlite"}},

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/internal/quota"
 )
 
 // The kinds of Limit.
@@ -69,7 +71,7 @@ func Tightest(all []Limit) (tight Limit, found bool) {
 
 // host is what asks the kernel. The zero one does; tests have others.
 type host struct {
-	quota  func(fd, kind, id int) (quota, error)
+	quota  func(fd int, kind quota.Kind, id int) (quota.Block, error)
 	xattr  func(path, name string) ([]byte, error)
 	statfs func(fd int) (unix.Statfs_t, error)
 	projid func(path string) (int, error)
@@ -118,44 +120,31 @@ func (h host) fill() host {
 	return h
 }
 
-// The kinds of quota of linux/quota.h.
-const (
-	userQuota    = 0
-	groupQuota   = 1
-	projectQuota = 2
-)
-
 // quotas asks for those of the user, of her groups and of the directory's project. A file system without, as most are,
 // has none to tell.
 func (h host) quotas(fd int, path string, q question) []Limit {
 	var all []Limit
-	note := func(name string, kind, id int) {
+	note := func(name string, kind quota.Kind, id int) {
 		got, err := h.quota(fd, kind, id)
 		if err != nil {
 			return
 		}
-		if l := got.limit(name); l.Bound() {
+		if l := limitOf(got, name); l.Bound() {
 			all = append(all, l)
 		}
 	}
-	note(ByUser, userQuota, q.UID)
+	note(ByUser, quota.User, q.UID)
 	for _, gid := range append([]int{q.GID}, q.Groups...) {
-		note(ByGroup, groupQuota, gid)
+		note(ByGroup, quota.Group, gid)
 	}
 	if project, err := h.projid(path); err == nil && project > 0 {
-		note(ByProject, projectQuota, project)
+		note(ByProject, quota.Project, project)
 	}
 	return all
 }
 
-// quota is if_dqblk of linux/quota.h: limits are in blocks of 1 KiB, what is used in bytes.
-type quota struct {
-	HardBlocks, SoftBlocks, Space, HardFiles, SoftFiles, Files, BlocksTime, FilesTime uint64
-	Valid, _                                                                          uint32
-}
-
 // limit takes the hard bound, or the soft one where that is the only one or passes for hard after its time of grace.
-func (q quota) limit(kind string) Limit {
+func limitOf(q quota.Block, kind string) Limit {
 	lower := func(hard, soft uint64) int64 {
 		if hard == 0 || soft != 0 && soft < hard {
 			hard = soft
@@ -169,20 +158,13 @@ func (q quota) limit(kind string) Limit {
 }
 
 // kernelQuota asks the kernel, by the directory and not by a device (Linux 5.14).
-func kernelQuota(fd, kind, id int) (q quota, err error) {
-	const getQuota = 0x800007
+func kernelQuota(fd int, kind quota.Kind, id int) (b quota.Block, err error) {
 	real, err := unix.Open("/proc/self/fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return q, err
+		return b, err
 	}
 	defer unix.Close(real)
-	_, _, errno := unix.Syscall6(
-		unix.SYS_QUOTACTL_FD, uintptr(real), uintptr(getQuota<<8|kind), uintptr(id), uintptr(unsafe.Pointer(&q)), 0, 0,
-	)
-	if errno != 0 {
-		return q, errno
-	}
-	return q, nil
+	return quota.Get(real, kind, id)
 }
 
 // kernelProject returns the number of the project to which a directory belongs; 0: to none.

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"slipway/internal/quota"
 )
 
 func TestPercent(t *testing.T) {
@@ -49,7 +51,7 @@ func TestTightest(t *testing.T) {
 }
 
 func TestSoftAndHard(t *testing.T) {
-	tests := map[quota]Limit{
+	tests := map[quota.Block]Limit{
 		{HardBlocks: 10, SoftBlocks: 8, Space: 5}: {Most: 8 << 10, Used: 5},
 		{HardBlocks: 10}:         {Most: 10 << 10},
 		{SoftBlocks: 8}:          {Most: 8 << 10},
@@ -57,7 +59,7 @@ func TestSoftAndHard(t *testing.T) {
 		{Space: 7}:               {Used: 7}, // a quota of 0 is none
 	}
 	for q, want := range tests {
-		if got := q.limit(""); got != want {
+		if got := limitOf(q, ""); got != want {
 			t.Errorf("%+v: %+v, want %+v", q, got, want)
 		}
 	}
@@ -69,12 +71,12 @@ func TestWhatIsAsked(t *testing.T) {
 	h := host{
 		statfs: func(int) (unix.Statfs_t, error) { return size, nil },
 		projid: func(string) (int, error) { return 7, nil },
-		quota: func(_, kind, id int) (quota, error) {
-			switch [2]int{kind, id} {
-			case [2]int{userQuota, 1}, [2]int{groupQuota, 3}, [2]int{projectQuota, 7}:
-				return quota{HardBlocks: uint64(id), Space: 1}, nil
+		quota: func(_ int, kind quota.Kind, id int) (quota.Block, error) {
+			switch [2]int{int(kind), id} {
+			case [2]int{int(quota.User), 1}, [2]int{int(quota.Group), 3}, [2]int{int(quota.Project), 7}:
+				return quota.Block{HardBlocks: uint64(id), Space: 1}, nil
 			}
-			return quota{}, unix.ESRCH
+			return quota.Block{}, unix.ESRCH
 		},
 		xattr: func(path, name string) ([]byte, error) {
 			switch path + " " + name {

@@ -40,6 +40,21 @@ func Clear(dir string) error { return system().clear(dir) }
 // Used returns how much is counted against the limit of a directory, and the limit; zero is no limit.
 func Used(dir string) (used, limit int64, err error) { return system().used(dir) }
 
+// Kind is a kind of quota, as linux/quota.h has them.
+type Kind int
+
+// The kinds.
+const (
+	User    Kind = 0
+	Group   Kind = 1
+	Project Kind = 2
+)
+
+// Get asks for what a user, a group or a project has and may have on the file system of an open directory.
+func Get(fd int, kind Kind, id int) (b Block, err error) {
+	return b, control(fd, getQuota, kind, uint32(id), unsafe.Pointer(&b))
+}
+
 // Enforced reports whether the kernel enforces limits of directories below dir.
 func Enforced(dir string) bool {
 	fd, _, err := open(dir)
@@ -59,12 +74,12 @@ type kernel struct {
 	together   func(fd, other int) bool // are of one file system
 	project    func(fd int) (uint32, error)
 	setProject func(fd int, id uint32) error
-	get        func(fd int, id uint32) (block, error)
-	put        func(fd int, id uint32, b block) error
+	get        func(fd int, id uint32) (Block, error)
+	put        func(fd int, id uint32, b Block) error
 }
 
-// block is if_dqblk of linux/quota.h: limits are in blocks of 1 KiB, what is used in bytes.
-type block struct {
+// Block is if_dqblk of linux/quota.h: limits are in blocks of 1 KiB, what is used in bytes.
+type Block struct {
 	HardBlocks, SoftBlocks, Space, HardFiles, SoftFiles, Files, BlocksTime, FilesTime uint64
 	Valid, _                                                                          uint32
 }
@@ -178,14 +193,13 @@ func (k kernel) used(dir string) (used, limit int64, err error) {
 }
 
 // limitOf is a hard limit and no soft one.
-func limitOf(bytes int64) block {
+func limitOf(bytes int64) Block {
 	const limits = 1 // QIF_BLIMITS: nothing else changes
-	return block{HardBlocks: uint64(bytes+1023) >> 10, Valid: limits}
+	return Block{HardBlocks: uint64(bytes+1023) >> 10, Valid: limits}
 }
 
 // The commands of linux/quota.h, dqblk_xfs.h and fs.h. The same ones serve ext4 and XFS.
 const (
-	projectQuota = 2
 	getQuota     = 0x800007
 	setQuota     = 0x800008
 	getState     = 'X'<<8 | 8 // Q_XGETQSTATV
@@ -199,10 +213,10 @@ func system() kernel {
 	return kernel{
 		open: open, shut: func(fd int) { _ = unix.Close(fd) }, enforced: enforced, together: together,
 		project: projectOf, setProject: setProject,
-		get: func(fd int, id uint32) (b block, err error) {
-			return b, control(fd, getQuota, id, unsafe.Pointer(&b))
+		get: func(fd int, id uint32) (Block, error) { return Get(fd, Project, int(id)) },
+		put: func(fd int, id uint32, b Block) error {
+			return control(fd, setQuota, Project, id, unsafe.Pointer(&b))
 		},
-		put: func(fd int, id uint32, b block) error { return control(fd, setQuota, id, unsafe.Pointer(&b)) },
 	}
 }
 
@@ -219,8 +233,8 @@ func open(dir string) (fd int, inode uint64, err error) {
 }
 
 // control asks for a directory's file system (Linux 5.14), so no device has to be found.
-func control(fd, command int, id uint32, at unsafe.Pointer) error {
-	what := uintptr(command<<8 | projectQuota)
+func control(fd, command int, kind Kind, id uint32, at unsafe.Pointer) error {
+	what := uintptr(command<<8 | int(kind))
 	_, _, errno := unix.Syscall6(unix.SYS_QUOTACTL_FD, uintptr(fd), what, uintptr(id), uintptr(at), 0, 0)
 	if errno != 0 {
 		return errno
@@ -234,7 +248,7 @@ func enforced(fd int) bool {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return false // a big-endian machine: nobody has tried
 	}
-	if err := control(fd, getState, 0, unsafe.Pointer(&state)); err != nil {
+	if err := control(fd, getState, Project, 0, unsafe.Pointer(&state)); err != nil {
 		return false
 	}
 	return state[0]>>16&projectsBind != 0

@@ -31,7 +31,7 @@ func TestStructsAreTheKernels(t *testing.T) {
 	if got := unsafe.Sizeof(attributes{}); got != 28 {
 		t.Errorf("fsxattr has %d bytes, want 28", got)
 	}
-	if got := unsafe.Sizeof(block{}); got != 72 {
+	if got := unsafe.Sizeof(Block{}); got != 72 {
 		t.Errorf("if_dqblk has %d bytes, want 72", got)
 	}
 }
@@ -40,7 +40,7 @@ func TestStructsAreTheKernels(t *testing.T) {
 type fake struct {
 	enforced bool
 	projects map[int]uint32
-	blocks   map[uint32]block
+	blocks   map[uint32]Block
 }
 
 func (f *fake) kernel() kernel {
@@ -58,14 +58,14 @@ func (f *fake) kernel() kernel {
 		together:   func(a, b int) bool { return a < 9 && b < 9 },
 		project:    func(fd int) (uint32, error) { return f.projects[fd], nil },
 		setProject: func(fd int, id uint32) error { f.projects[fd] = id; return nil },
-		get: func(_ int, id uint32) (block, error) {
+		get: func(_ int, id uint32) (Block, error) {
 			b, ok := f.blocks[id]
 			if !ok {
-				return block{}, unix.ESRCH
+				return Block{}, unix.ESRCH
 			}
 			return b, nil
 		},
-		put: func(_ int, id uint32, b block) error {
+		put: func(_ int, id uint32, b Block) error {
 			was := f.blocks[id]
 			was.HardBlocks = b.HardBlocks
 			f.blocks[id] = was
@@ -75,7 +75,7 @@ func (f *fake) kernel() kernel {
 }
 
 func TestSet(t *testing.T) {
-	f := &fake{enforced: true, projects: map[int]uint32{}, blocks: map[uint32]block{ours | 7: {Files: 1}}}
+	f := &fake{enforced: true, projects: map[int]uint32{}, blocks: map[uint32]Block{ours | 7: {Files: 1}}}
 	k := f.kernel()
 	must(t, k.set("/a", 1<<20), k.set("/b", 1000))
 	a, b := f.projects[7], f.projects[8]

@@ -14,11 +14,13 @@ type Standbys struct {
 // Stats is the Manager's state in numbers.
 type Stats struct {
 	Workloads map[Kind]map[Phase]int
-	Capacity  map[string]Capacity      // by backend
-	Use       map[string]Capacity      // what is leased of it
-	StartTook []time.Duration          // from request to first answer, of the starts since the last call of Stats
-	Orphans   int                      // what backends hold without a record
-	Jobs      map[string]map[Phase]int // active ones, by backend
+	Capacity  map[string]Capacity // by backend
+	Use       map[string]Capacity // what is leased of it
+	StartTook []time.Duration     // from request to first answer, of the starts since the last call of Stats
+	// sessions that failed before they first answered, since the service started
+	StartsFailed map[Cause]int
+	Orphans      int                      // what backends hold without a record
+	Jobs         map[string]map[Phase]int // active ones, by backend
 	// jobs that were since the service started for what their owners may have, by reason
 	Refused   map[string]int
 	Strangers map[string]int // active sessions that the last comparisons found their hubs not to know, by hub

@@ -18,9 +18,11 @@ import (
 
 // Config is where the numbers come from.
 type Config struct {
-	Stats func() spawner.Stats
-	Links func() int           // agents that are connected. Nil: not shown
-	GPUs  func() gpu.Inventory // with readings and uses. Nil: not shown
+	Stats   func() spawner.Stats
+	Version string                 // of the service
+	Parts   func() map[string]bool // whether what the service needs answered when it was last asked. Nil: not shown
+	Links   func() int             // agents that are connected. Nil: not shown
+	GPUs    func() gpu.Inventory   // with readings and uses. Nil: not shown
 	// Stores and Exports are the places of environments beside the library; both, or neither.
 	Stores  func() []Store
 	Exports func() []Export
@@ -55,6 +57,13 @@ func New(cfg Config) *Metrics {
 	}
 	m.registry.MustRegister(m.requests, m.freezes, newWorkloads(cfg.Stats), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "slipway_build_info", Help: "1, with the version of the service as its label.",
+		ConstLabels: prometheus.Labels{"version": cfg.Version},
+	}, func() float64 { return 1 }))
+	if cfg.Parts != nil {
+		m.registry.MustRegister(newParts(cfg.Parts))
+	}
 	if cfg.Links != nil {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "slipway_links", Help: "Agents that are connected.",
@@ -132,6 +141,7 @@ type workloads struct {
 	use       *prometheus.Desc
 	jobs      *prometheus.Desc
 	refused   *prometheus.Desc
+	failed    *prometheus.Desc
 	orphans   *prometheus.Desc
 	strangers *prometheus.Desc
 	kernels   kernels
@@ -160,6 +170,10 @@ func newWorkloads(stats func() spawner.Stats) *workloads {
 		refused: prometheus.NewDesc(
 			"slipway_jobs_refused_total", "Submissions refused for what their users may have.", []string{"reason"}, nil,
 		),
+		failed: prometheus.NewDesc(
+			"slipway_starts_failed_total", "Sessions that failed before they first answered, by cause.",
+			[]string{"cause"}, nil,
+		),
 		orphans: prometheus.NewDesc("slipway_orphans", "What backends hold without a record.", nil, nil),
 		strangers: prometheus.NewDesc(
 			"slipway_hub_strangers", "Active sessions that their Hub did not know, twice in a row.", []string{"hub"},
@@ -175,7 +189,7 @@ func newWorkloads(stats func() spawner.Stats) *workloads {
 
 // Describe names what there is.
 func (e *workloads) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.jobs, e.refused, e.orphans, e.strangers} {
+	for _, d := range []*prometheus.Desc{e.workloads, e.capacity, e.use, e.jobs, e.refused, e.failed, e.orphans, e.strangers} {
 		ch <- d
 	}
 	e.start.Describe(ch)
@@ -216,6 +230,9 @@ func (e *workloads) Collect(ch chan<- prometheus.Metric) {
 	}
 	for reason, n := range s.Refused {
 		ch <- prometheus.MustNewConstMetric(e.refused, prometheus.CounterValue, float64(n), reason)
+	}
+	for cause, n := range s.StartsFailed {
+		ch <- prometheus.MustNewConstMetric(e.failed, prometheus.CounterValue, float64(n), string(cause))
 	}
 	gauge(e.orphans, float64(s.Orphans))
 	for hub, n := range s.Strangers {

@@ -17,10 +17,13 @@ func scrape(m *Metrics) string {
 
 func TestMetrics(t *testing.T) {
 	took := []time.Duration{300 * time.Millisecond, 3 * time.Second}
-	m := New(Config{Kernels: func() Kernels { return Kernels{Sockets: 4, Heard: 5, Told: 6, HeardBytes: 7, ToldBytes: 8} }, Links: func() int { return 3 }, Stats: func() spawner.Stats {
+	m := New(Config{Version: "1.2.3", Parts: func() map[string]bool {
+		return map[string]bool{"docker": true, "hub:main": false}
+	}, Kernels: func() Kernels { return Kernels{Sockets: 4, Heard: 5, Told: 6, HeardBytes: 7, ToldBytes: 8} }, Links: func() int { return 3 }, Stats: func() spawner.Stats {
 		s := spawner.Stats{
-			Workloads: map[spawner.Kind]map[spawner.Phase]int{spawner.Lab: {spawner.Running: 2}},
-			Capacity:  map[string]spawner.Capacity{"docker": {CPUs: 8, Memory: 1024}}, Use: map[string]spawner.Capacity{"docker": {CPUs: 1.5, Count: 2}},
+			StartsFailed: map[spawner.Cause]int{spawner.CauseExit: 4},
+			Workloads:    map[spawner.Kind]map[spawner.Phase]int{spawner.Lab: {spawner.Running: 2}},
+			Capacity:     map[string]spawner.Capacity{"docker": {CPUs: 8, Memory: 1024}}, Use: map[string]spawner.Capacity{"docker": {CPUs: 1.5, Count: 2}},
 			Kernels:       map[string]map[spawner.Phase]int{"python-gpu": {spawner.Pending: 2, spawner.Running: 1}},
 			KernelsFailed: map[string]map[spawner.Cause]int{"python-gpu": {spawner.CauseStart: 3}}, KernelsDropped: map[string]int64{"python-gpu": 9},
 			KernelRestarts: map[string]map[spawner.Cause]int{"python-gpu": {spawner.CauseMemory: 6}},
@@ -38,6 +41,8 @@ func TestMetrics(t *testing.T) {
 	scrape(m) // the starts of a scrape stay counted in the next
 	got := scrape(m)
 	for _, want := range []string{
+		`slipway_build_info{version="1.2.3"} 1`, `slipway_part_up{part="docker"} 1`, `slipway_part_up{part="hub:main"} 0`,
+		`slipway_starts_failed_total{cause="exit"} 4`,
 		`slipway_workloads{kind="lab",phase="running"} 2`, `slipway_capacity{backend="docker",resource="cpus"} 8`,
 		`slipway_leased{backend="docker",resource="cpus"} 1.5`, `slipway_leased{backend="docker",resource="workloads"} 2`, `slipway_orphans 1`, `slipway_jobs_refused_total{reason="storage"} 2`,
 		`slipway_jobs{backend="local",state="waiting"} 7`, `slipway_jobs{backend="local",state="running"} 2`, `slipway_links 3`,

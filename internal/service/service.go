@@ -81,6 +81,7 @@ type service struct {
 	tokens       *accesstokens.Tokens
 	sshKeys      *sshauth.Authority // nil: the site has no ssh
 	usage        *usage.Meter
+	parts        *parts
 	server       *server.Server
 	gate         *sshgate.Gate      // nil likewise
 	end          context.CancelFunc // ends everything that was made for this run
@@ -123,7 +124,7 @@ func Serve(ctx context.Context, cfg config.Config, log *slog.Logger) (err error)
 func (s *service) assemble(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
 		s.openData, s.makeHubs, s.makeCVMFS, s.makeHomeMounts, s.makeBackends, s.makeCredentials, s.makeMounter,
-		s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeUsage, s.makeTokens, s.makeSSHKeys, s.makeServer, s.makeGate,
+		s.makeEngine, s.makeDoctor, s.makeGPUs, s.makeUsage, s.makeTokens, s.makeSSHKeys, s.makeParts, s.makeServer, s.makeGate,
 	} {
 		if err := part(ctx); err != nil {
 			return s.reserve.Explain(err)
@@ -296,6 +297,7 @@ func (s *service) makeServer(context.Context) error {
 		Quota: s.homeMounts.Quota, KnownQuota: s.homeMounts.KnownQuota,
 		Checks: []server.Check{{Name: "docker", Check: s.docker.Check}, {Name: "disk", Check: s.reserve.Check}},
 		Metrics: metrics.New(metrics.Config{
+			Version: version.Release, Parts: s.parts.Up,
 			Stats: s.workloads.Stats, GPUs: s.inventory(), Stores: s.environments.Stores,
 			Exports: s.environments.Exports, SSH: s.sshStats(), Credentials: s.held.metrics(),
 			CVMFS: s.cvmfs.Metrics(), Homes: s.homeMounts.Metrics, Kernels: s.kernelTraffic(),
@@ -328,6 +330,7 @@ func (s *service) run(ctx context.Context, l sockets.Listeners) error {
 	s.runGPUs(ctx, g.Go)
 	s.cvmfs.Run(ctx, s.processes, g.Go)
 	s.runBatchSystems(ctx, g.Go)
+	s.parts.run(ctx, g.Go)
 	s.runGate(ctx, l.SSH, g.Go)
 	for _, p := range s.hubs {
 		g.Go(func() error { return s.syncer(p).Run(ctx) })

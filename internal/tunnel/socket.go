@@ -24,7 +24,7 @@ func listen(path string, uid int) (*net.UnixListener, error) {
 		)
 	}
 	if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
-		return nil, errs.New(errs.Internal, "listen on %s: its directory is not there", path)
+		return nil, errs.New(errs.NotFound, "listen on %s: its directory is not there", path)
 	}
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -10,6 +10,7 @@ import (
 
 	"slipway/internal/agent/control"
 	"slipway/internal/clock"
+	"slipway/internal/errs"
 	"slipway/spawner"
 	"slipway/spawner/jobfiles"
 )
@@ -162,6 +163,9 @@ func (l *agentLinks) listen(ctx context.Context, e Entry) {
 	account, err := l.accounts.of(ctx, e)
 	if err == nil {
 		err = l.admitAgent(e, account)
+	}
+	if e.Phase == spawner.Starting && errs.Is(err, errs.NotFound) { // its start makes the place, and listens there
+		return
 	}
 	if err != nil {
 		l.log.Error("cannot listen for an agent", "id", e.ID, "err", err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -389,17 +390,18 @@ func TestWhyAStartFailed(t *testing.T) {
 		name       string
 		arrange    func(*service)
 		wantReason string
+		wantCause  spawner.Cause
 	}{
 		{"the backend refuses", func(s *service) {
 			s.sessions.Inject(spawnertest.Fault{Op: spawnertest.Start, Err: errs.New(errs.Missing, "no image notebook").With("build it")})
-		}, "start the container: no image notebook"},
+		}, "start the container: no image notebook", spawner.CauseStart},
 		{"the app ends at once", func(s *service) {
 			s.crew.Boot(func(h *spawnertest.Hand) { h.Print("ModuleNotFoundError\n"); h.Exit(1) })
-		}, "JupyterLab ended with exit code 1"},
-		{"the app never answers", func(s *service) { s.crew.Boot(func(*spawnertest.Hand) {}) }, "JupyterLab did not answer within 3m0s"},
+		}, "JupyterLab ended with exit code 1", spawner.CauseExit},
+		{"the app never answers", func(s *service) { s.crew.Boot(func(*spawnertest.Hand) {}) }, "JupyterLab did not answer within 3m0s", spawner.CauseStart},
 		{"the agent never comes up", func(s *service) {
 			s.crew.Dial(func(spawner.ID, bool) {})
-		}, "its agent did not come up within 1m0s"},
+		}, "its agent did not come up within 1m0s", spawner.CauseStart},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, inBubble(func(t *testing.T, s *service) {
@@ -411,11 +413,34 @@ func TestWhyAStartFailed(t *testing.T) {
 			if w.Outcome == nil || w.Outcome.Reason != tt.wantReason || !last.Failed || !last.Final {
 				t.Errorf("outcome %+v and last event %+v, want reason %q", w.Outcome, last, tt.wantReason)
 			}
+			failed := map[spawner.Cause]int{spawner.CauseStart: 0, spawner.CauseExit: 0, spawner.CauseLost: 0}
+			failed[tt.wantCause]++
+			if got := s.Stats().StartsFailed; !maps.Equal(got, failed) {
+				t.Errorf("failed starts are %v, want %v", got, failed)
+			}
 			if use := s.Stats().Use["docker"]; use.Count != 0 {
 				t.Errorf("failed, and %d leases are held", use.Count)
 			}
 		}))
 	}
+}
+
+// TestAStartWaitsForItsBackend: while that does not answer, whoever lists the session is told so.
+func TestAStartWaitsForItsBackend(t *testing.T) {
+	inBubble(func(t *testing.T, s *service) {
+		heal := s.sessions.Inject(spawnertest.Fault{
+			Op: spawnertest.Observe, Times: spawnertest.Always, Err: errs.New(errs.Unavailable, "connection refused"),
+		})
+		w := s.startSession(request("alice", "", "one"))
+		time.Sleep(10 * time.Second)
+		if words := s.Detail(s.reach(w.ID, spawner.Starting)); !strings.Contains(words, "does not answer") {
+			t.Errorf("it waits for %q", words)
+		}
+		heal()
+		if words := s.Detail(s.reach(w.ID, spawner.Running)); words != "" {
+			t.Errorf("it runs, and waits for %q", words)
+		}
+	})(t)
 }
 
 func TestLastLinesOfAFailedStart(t *testing.T) {
@@ -563,6 +588,9 @@ func TestLostRecordsStopNothing(t *testing.T) {
 		}
 		if err := s.Ready(); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "lost its records") {
 			t.Errorf("Ready() = %v", err)
+		}
+		if list, err := s.List(t.Context(), alice); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "lost its records") {
+			t.Errorf("her sessions are %v, %v", list, err)
 		}
 		if _, err := s.StartSession(t.Context(), hub, request("alice", "", "one")); !errs.Is(err, errs.Unavailable) {
 			t.Errorf("a start is taken: %v", err)

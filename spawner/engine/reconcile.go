@@ -6,6 +6,7 @@ import (
 
 	"slipway/spawner"
 	"slipway/spawner/lifecycle"
+	"slipway/spawner/place"
 	"slipway/spawner/sched"
 )
 
@@ -70,10 +71,7 @@ func (m *Manager) observe(ctx context.Context, w spawner.Workload) spawner.Obser
 			again = max(again, m.cfg.Interval)
 		}
 		m.queue.AddAfter(w.ID, again)
-		m.Relay(
-			w.ID,
-			"The backend "+m.At(w.Backend)+" does not answer; trying again. If this lasts, tell your administrator", 0,
-		)
+		m.Relay(w.ID, place.Silent(m.At(w.Backend)), 0)
 		return spawner.Observation{Existence: spawner.Unknown}
 	}
 	return o

@@ -131,13 +131,17 @@ func (s *resyncer) Ready() error {
 	}
 }
 
+// Forgot reports whether the service has lost its records.
+func (s *resyncer) Forgot() bool {
+	v := s.View()
+	defer v.End()
+	return s.lost != 0
+}
+
 // Remembers refuses new work while the service has lost its records, and where it could not keep those of more.
 func (s *resyncer) Remembers() error {
-	v := s.View()
-	lost := s.lost
-	v.End()
 	switch {
-	case lost != 0:
+	case s.Forgot():
 		return s.Ready()
 	case s.full != nil:
 		return s.full()

@@ -73,6 +73,12 @@ func (i *Inspector) waitingFor(w spawner.Workload) string {
 	}
 }
 
+// awaitsBackend reports whether a start waits for a backend that does not answer.
+func (i *Inspector) awaitsBackend(e engine.Entry) bool {
+	return (e.Phase == spawner.Leased || e.Phase == spawner.Starting) &&
+		e.Journal.Latest().Message == place.Silent(i.engine.At(e.Backend))
+}
+
 // Detail says in a line what a workload waits for, here or where it is queued or ends; empty when it does not wait, or
 // nothing is known.
 func (i *Inspector) Detail(w spawner.Workload) string {
@@ -82,6 +88,8 @@ func (i *Inspector) Detail(w spawner.Workload) string {
 		return ""
 	case e.Hindrance != "":
 		return e.Hindrance
+	case i.awaitsBackend(e):
+		return e.Journal.Latest().Message
 	case e.Claimable():
 		return fmt.Sprintf("stands by to be %s's next kernel", e.Owner)
 	case e.IsStandby():

@@ -33,6 +33,11 @@ func Of(w *spawner.Workload) Place {
 	return here{}
 }
 
+// Silent says that the backend, which people call at, does not answer.
+func Silent(at string) string {
+	return "The backend " + at + " does not answer; trying again. If this lasts, tell your administrator"
+}
+
 // here is this host.
 type here struct{}
 

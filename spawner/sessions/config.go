@@ -49,11 +49,17 @@ type Sessions struct {
 	engine    *engine.Manager
 	strangers map[string]map[string]bool // launches that the last comparison with its list found, by hub
 	asks      map[seat]*ask              // starts that are being asked for
+	// startsFailed counts the sessions that have failed before they came up, since the service started.
+	startsFailed map[spawner.Cause]int
 }
 
 // New makes Sessions of the engine that has their records, and has it ask them about sessions.
 func New(e *engine.Manager, cfg Config) *Sessions {
-	s := &Sessions{cfg: cfg, log: cfg.Logger, engine: e, strangers: map[string]map[string]bool{}, asks: map[seat]*ask{}}
+	s := &Sessions{
+		cfg: cfg, log: cfg.Logger, engine: e, strangers: map[string]map[string]bool{}, asks: map[seat]*ask{},
+		// Those that are usual are there from the beginning: Prometheus does not see the first of a new one.
+		startsFailed: map[spawner.Cause]int{spawner.CauseStart: 0, spawner.CauseExit: 0, spawner.CauseLost: 0},
+	}
 	e.Register(s.Kind(), spawner.Lab, spawner.Code)
 	return s
 }

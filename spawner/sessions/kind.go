@@ -2,9 +2,11 @@ package sessions
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"slipway/internal/agent/control"
+	"slipway/spawner"
 	"slipway/spawner/engine"
 	"slipway/spawner/lifecycle"
 )
@@ -18,8 +20,37 @@ func (s *Sessions) Kind() engine.Kind {
 		FindBase: s.findBase, Follow: s.takePulse, Heard: s.hear, Waits: s.warn,
 		Due:     func(e engine.Entry, now time.Time) bool { return isDue(&e, now) },
 		Expired: s.expired, Exited: s.exited, Ailment: s.ailment, Collect: s.collect, Checkpoint: s.checkpoint,
-		CheckpointViaAgent: s.checkpointViaAgent,
+		CheckpointViaAgent: s.checkpointViaAgent, Ending: s.ending, Count: s.count,
 	}
+}
+
+// ending counts a session that has failed before it came up, and has the log say why.
+func (s *Sessions) ending(_ engine.Tx, e *engine.Entry, o spawner.Outcome) {
+	if !o.Failed || o.Canceled || e.Phase == spawner.Running {
+		return
+	}
+	s.startsFailed[startCause(e, o)]++
+	s.log.Warn(
+		"a session did not start", "session", e.ID, "hub", e.Hub, "owner", e.Owner, "profile", e.Spec.Profile,
+		"reason", o.Reason, "remedy", o.Remedy,
+	)
+}
+
+// startCause says in a word why a session has failed before it came up.
+func startCause(e *engine.Entry, o spawner.Outcome) spawner.Cause {
+	switch {
+	case o.Cause != "":
+		return o.Cause
+	case e.Status.State == control.Exited:
+		return spawner.CauseExit
+	default:
+		return spawner.CauseStart
+	}
+}
+
+// count adds how many starts have failed.
+func (s *Sessions) count(_ engine.View, to *spawner.Stats) {
+	to.StartsFailed = maps.Clone(s.startsFailed)
 }
 
 // hear notes what was killed in a session for want of memory, and has it told.

@@ -54,6 +54,7 @@ type Engine interface {
 	Route(hub, path string) (spawner.ID, bool)
 	InGroup(r gpu.Request, hub string, user spawner.User) gpu.Request
 	Ready() error
+	Forgot() bool
 }
 
 // Workloads answers for all workloads.
@@ -77,4 +78,14 @@ func New(ctx context.Context, e *engine.Manager, c Config) (Workloads, error) {
 	})
 	k := kernelpool.New(e, s, kernelpool.Config{Account: c.Account, PerUser: c.Kernels, Busy: c.Busy, Logger: c.Logger})
 	return Workloads{e, inspect.New(e), s, j, k}, err
+}
+
+// List returns the workloads that the caller may see, oldest first. A service that has lost its records tells nobody
+// but itself that there are none.
+func (w Workloads) List(ctx context.Context, c spawner.Caller) ([]spawner.Workload, error) {
+	list, err := w.Engine.List(ctx, c)
+	if err == nil && len(list) == 0 && !c.System && w.Forgot() {
+		err = w.Ready()
+	}
+	return list, err
 }

@@ -115,6 +115,7 @@ def test_a_job_is_a_table(client: Client) -> None:
         ({"after": ["j-0"]}, Outcome(cause="dependency"), {}, "see to slipway.job('j-0') first, then _job.retry()"),
         ({}, Outcome(cause="lost", remedy="wait"), {}, "wait; _job.retry() tries it again"),
         ({}, Outcome(cause="canceled"), {}, "_job.retry()"),
+        ({}, Outcome(cause="exit", remedy="pass it with --in"), {"type": "FileNotFoundError"}, "pass it with --in"),
         ({}, Outcome(), {}, ""),
     ],
 )

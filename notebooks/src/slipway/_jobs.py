@@ -150,6 +150,8 @@ def advice(record: Job, outcome: Outcome, report: Mapping[str, Any], called: str
         )
     if outcome.cause == "output" and (packed := [name for name in record.out if name in _left(report)]):
         return f"{packed[0]} is a directory, and only files come back: pack it into one, and name that with --out"
+    if report.get("type") == "FileNotFoundError":
+        return outcome.remedy  # how a file comes to a job
     cause = outcome.cause or _guess(record, outcome, report)
     return _BY_CAUSE[cause](record, outcome, called) if cause in _BY_CAUSE else outcome.remedy
 
@@ -210,8 +212,8 @@ def _again(record: Job, outcome: Outcome, called: str) -> str:
 
 
 def _own_words(record: Job, outcome: Outcome, called: str) -> str:
-    """Add to its traceback what the service knows to help, which is mostly nothing."""
-    return outcome.remedy
+    """Say nothing of what its traceback says."""
+    return ""
 
 
 _BY_CAUSE = {

@@ -166,7 +166,7 @@ def test_the_time_of_a_point_is_what_it_ran(client: Client) -> None:
 
 
 def test_jobs_and_scans_are_tables(notebook: Notebook) -> None:
-    assert repr(slipway.jobs()) == "you have no jobs"
+    assert repr(slipway.jobs()) == "you have no jobs\nyour scans: slipway.scans()"
     notebook.grid("--name fit", "pass")
     notebook.grid("--name many --scan k=1,2", "pass")
     head, row = repr(slipway.jobs()).splitlines()

@@ -169,7 +169,8 @@ def test_jobs_and_scans_are_tables(notebook: Notebook) -> None:
     assert repr(slipway.jobs()) == "you have no jobs\nyour scans: slipway.scans()"
     notebook.grid("--name fit", "pass")
     notebook.grid("--name many --scan k=1,2", "pass")
-    head, row = repr(slipway.jobs()).splitlines()
+    head, row, remark = repr(slipway.jobs()).splitlines()
+    assert remark == "your scans: slipway.scans()"
     assert head.split() == ["id", "name", "state", "submitted", "ran"]
     assert row.split()[:3] == ["j-1", "fit", "done,"]
     assert row.endswith("1.5 s")

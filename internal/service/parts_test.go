@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,11 +19,15 @@ func TestPartsAreWatched(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var log bytes.Buffer
-		down := errors.New("connection refused")
-		var broken error
+		var down atomic.Bool
 		stuck := make(chan struct{})
 		p := &parts{log: slog.New(slog.NewTextHandler(&log, nil)), all: []*part{
-			{name: "docker", check: func(context.Context) error { return broken }},
+			{name: "docker", check: func(context.Context) error {
+				if down.Load() {
+					return errors.New("connection refused")
+				}
+				return nil
+			}},
 			{name: "disk", check: func(context.Context) error { <-stuck; return nil }}, // heeds no deadline
 		}}
 		p.run(ctx, func(f func() error) { go func() { _ = f() }() })
@@ -36,10 +41,10 @@ func TestPartsAreWatched(t *testing.T) {
 		is("at first", map[string]bool{})
 		time.Sleep(partEvery + time.Second)
 		is("asked once", map[string]bool{"docker": true})
-		broken = down
+		down.Store(true)
 		time.Sleep(partEvery)
 		is("Docker is down", map[string]bool{"docker": false, "disk": false})
-		broken = nil
+		down.Store(false)
 		close(stuck)
 		time.Sleep(partEvery)
 		is("all is well", map[string]bool{"docker": true, "disk": true})

@@ -79,7 +79,7 @@ func Look(ctx context.Context, path string, log *slog.Logger) ([]Finding, error)
 		return nil, err
 	}
 	defer os.RemoveAll(scratch)
-	checks, err := hostChecks(cfg, scratch, log)
+	checks, err := hostChecks(ctx, cfg, scratch, log)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +89,12 @@ func Look(ctx context.Context, path string, log *slog.Logger) ([]Finding, error)
 	return findings, nil
 }
 
-// examine runs a check, for at most ten seconds.
+// patience is how long a check may take.
+const patience = 10 * time.Second
+
+// examine runs a check.
 func examine(ctx context.Context, c check) Finding {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := c.look(ctx)
 	if err == nil {
@@ -111,7 +114,7 @@ func examine(ctx context.Context, c check) Finding {
 }
 
 // hostChecks are all checks, for this configuration. They write below scratch alone.
-func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, error) {
+func hostChecks(ctx context.Context, cfg config.Config, scratch string, log *slog.Logger) ([]check, error) {
 	engine, err := backends.Docker(cfg, "", cvmfs.Directory{}, log)
 	if err != nil {
 		return nil, err
@@ -129,12 +132,7 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 	}
 	checks := []check{
 		{"root", false, isRoot},
-		{"Docker Engine", false, engine.Check},
-		{"sessions apart by network", true, engine.Isolation},
-		{"sessions outlive a restart of the engine", true, func(ctx context.Context) error {
-			return outlivesRestart(ctx, engine)
-		}},
-		{"Apptainer", false, jobs.Check},
+		{"Apptainer", cfg.Jobs.Backend != jobs.Name(), jobs.Check},
 		{"network of jobs", true, func(context.Context) error { return networkOfJobs(cfg, jobs) }},
 		{"disk limit of jobs", true, func(context.Context) error { return diskOfJobs(cfg) }},
 		{"images mounted once for all of a user's jobs", true, jobs.Shares},
@@ -146,7 +144,11 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 	}
 	checks = append(checks, below...)
 	checks = append(checks, programChecks()...)
-	checks = append(checks, freezeChecks(engine, cfg.DataDir)...)
+	checks = append(checks, check{"service", true, func(ctx context.Context) error {
+		return releaseRuns(ctx, serviceAt(cfg))
+	}})
+	checks = append(checks, freezeChecks(cfg.DataDir)...)
+	checks = append(checks, engineChecks(ctx, engine, cfg.Images)...)
 	checks = append(checks, placeChecks(cfg.Environments)...)
 	checks = append(checks, gpuChecks(cfg, log)...)
 	checks = append(checks, condorChecks(harmless, log)...)
@@ -157,12 +159,6 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 	checks = append(checks, accountChecks(cfg)...)
 	checks = append(checks, credentialChecks(cfg.Credentials)...)
 	checks = append(checks, repositories...)
-	for _, i := range cfg.Images {
-		checks = append(
-			checks,
-			check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }},
-		)
-	}
 	if cfg.TLS.Cert != "" {
 		checks = append(checks, check{
 			"certificate " + cfg.TLS.Cert, true, func(context.Context) error { return certificateLasts(cfg.TLS) },
@@ -174,6 +170,31 @@ func hostChecks(cfg config.Config, scratch string, log *slog.Logger) ([]check, e
 	return checks, nil
 }
 
+// engineChecks look at the Docker Engine. Of one that does not answer they say that alone.
+func engineChecks(ctx context.Context, engine *docker.Backend, images []config.Image) []check {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	state := engine.Check(ctx)
+	checks := []check{{"Docker Engine", false, func(context.Context) error { return state }}}
+	if errs.Is(state, errs.Unavailable) || ctx.Err() != nil {
+		return checks
+	}
+	checks = append(checks, check{"sessions apart by network", true, engine.Isolation}, check{
+		"sessions outlive a restart of the engine", true,
+		func(ctx context.Context) error { return outlivesRestart(ctx, engine) },
+	}, check{
+		"freezes read the engine's directories", true,
+		func(ctx context.Context) error { return readsEngine(ctx, engine) },
+	})
+	for _, i := range images {
+		checks = append(
+			checks,
+			check{"image " + i.Ref, false, func(ctx context.Context) error { return hasImage(ctx, engine, i.Ref) }},
+		)
+	}
+	return checks
+}
+
 func isRoot(context.Context) error {
 	if os.Geteuid() != 0 {
 		return errs.New(errs.Missing, "running as user id %d", os.Geteuid()).
@@ -182,7 +203,7 @@ func isRoot(context.Context) error {
 	return nil
 }
 
-// outlivesRestart looks at live-restore. That an engine does not answer, its own check says.
+// outlivesRestart looks at live-restore.
 func outlivesRestart(ctx context.Context, engine *docker.Backend) error {
 	if outlives, err := engine.OutlivesRestart(ctx); outlives || err != nil {
 		return nil

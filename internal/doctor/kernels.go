@@ -17,12 +17,12 @@ func kernelChecks(cfg config.Config) []check {
 	if len(cfg.Kernels.Specs) == 0 {
 		return nil
 	}
-	at := kernelsAt(cfg)
+	at := serviceAt(cfg) + "/kernels"
 	return []check{{"kernels at " + at, true, func(ctx context.Context) error { return kernelsAnswer(ctx, at) }}}
 }
 
-// kernelsAt is the gateway's address on this host.
-func kernelsAt(cfg config.Config) string {
+// serviceAt is the service's address on this host.
+func serviceAt(cfg config.Config) string {
 	scheme := "http"
 	if cfg.TLS.Cert != "" {
 		scheme = "https"
@@ -31,20 +31,12 @@ func kernelsAt(cfg config.Config) string {
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
 		host = "127.0.0.1"
 	}
-	return scheme + "://" + net.JoinHostPort(host, port) + "/kernels"
+	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
 // kernelsAnswer asks the gateway for its version, which it tells anybody.
 func kernelsAnswer(ctx context.Context, at string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/api", nil)
-	if err != nil {
-		return err
-	}
-	// its certificate is another check's
-	c := http.Client{
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
-	}
-	res, err := c.Do(r)
+	res, err := ask(ctx, at+"/api")
 	if err != nil {
 		return errs.New(errs.Unavailable, "nothing answers: %w", err).With("start the service: `slipway serve`")
 	}
@@ -57,4 +49,16 @@ func kernelsAnswer(ctx context.Context, at string) error {
 			With("start the service again: it runs with a configuration from before, or another program has its port")
 	}
 	return nil
+}
+
+// ask asks the running service for what it tells anybody on this host. Its certificate is another check's.
+func ask(ctx context.Context, url string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true},
+	}
+	return c.Do(r)
 }

@@ -25,7 +25,7 @@ func (b *Backend) tell(err error, sayings []saying, what string) error {
 	}
 	if client.IsErrConnectionFailed(err) {
 		return errs.New(errs.Unavailable, "%s: the Docker Engine does not answer at %s: %w", what, b.host, err).
-			With("start it (`systemctl start docker`) and let this user reach the socket " + b.host)
+			With("start Docker (`systemctl start docker`), and let this user reach the socket " + b.host)
 	}
 	if s, known := means(err.Error(), sayings); known {
 		return errs.New(s.kind, "%s: %s: %w", what, s.plain, err).With(s.remedy)

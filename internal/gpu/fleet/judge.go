@@ -105,7 +105,10 @@ func (f *Fleet) unset(c *card, v *view) string {
 	case want && !c.device.MIGEnabled:
 		return "MIG is off. " + f.howToSwitch(c, 1)
 	case !want && c.device.MIGEnabled:
-		return fmt.Sprintf("MIG is on and mode %s is wanted. %s", c.rule.Mode, f.howToSwitch(c, 0))
+		return fmt.Sprintf(
+			"MIG is on and mode %s is wanted. If it is to be cut, give it `mode: mig` in gpu.devices. If not: %s",
+			c.rule.Mode, f.howToSwitch(c, 0),
+		)
 	case c.rule.Mode == gpu.MPS && f.mpsFault != "":
 		return f.mpsFault
 	}

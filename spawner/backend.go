@@ -71,7 +71,7 @@ type Observation struct {
 	Host   string  // where it runs, or ran; empty: on this host, or it is not known
 	Detail string  // of Queued: what it waits for, in words; empty: nothing is known
 	// Deadline says of Up when the batch system's time for it ends, less what its end needs; zero: it is not known.
-	Deadline time.Time
+	Deadline time.Time `json:",omitzero"`
 	// Returning says of Up that it has ended, and what it leaves is on its way back.
 	Returning bool
 	// Shaken says of Up that the batch system has lost touch with it for a while: what it leaves may not come back by

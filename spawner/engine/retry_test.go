@@ -372,7 +372,7 @@ func TestNotTriedAgain(t *testing.T) {
 		r := simpleJob()
 		r.Retries = 2
 		w := s.reach(s.submit(alice, r).ID, spawner.Stopped)
-		if w.Attempt != 0 || w.Outcome.Cause != spawner.CauseModule || !strings.HasPrefix(w.Outcome.Remedy, "it was not tried again, which would not help; install uproot") {
+		if w.Attempt != 0 || w.Outcome.Cause != spawner.CauseModule || !strings.HasPrefix(w.Outcome.Remedy, "it was not tried again, which would not help; run %pip install uproot") {
 			t.Errorf("attempt %d: %+v", w.Attempt, w.Outcome)
 		}
 		s.crew.Boot(func(h *spawnertest.Hand) { h.Ready(); h.Exit(0) })

@@ -38,7 +38,7 @@ from slipway import (
 )
 from slipway._decode import decode
 from slipway._errors import TABLE, Detail, from_body, from_status
-from slipway._transport import digest, find_target, pieces
+from slipway._transport import Outage, digest, find_target, pieces
 
 TESTDATA = ROOT / "hubapi" / "testdata"
 
@@ -465,3 +465,14 @@ def test_module_functions(service: FakeService, monkeypatch: pytest.MonkeyPatch)
     assert slipway.session().keep_until == ""
     assert slipway.keep().keep_until == "2036-11-21T18:00:00Z"
     assert TOKEN not in repr(slipway.jobs())
+
+
+def test_an_answer_from_before_an_outage_does_not_end_it() -> None:
+    told: list[str] = []
+    outage = Outage(told.append)
+    outage.begin("away")
+    outage.end(time.monotonic() - 60)
+    outage.begin("away")
+    assert told == ["away"]
+    outage.end(time.monotonic())
+    assert told == ["away", "slipway: the service answers again"]

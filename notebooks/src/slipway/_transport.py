@@ -184,19 +184,22 @@ class Outage:
 
     def __init__(self, notice: Callable[[str], None]) -> None:
         self.notice = notice
-        self._away, self._turn = False, threading.Lock()
+        self._since: float | None = None  # when it was found to be away
+        self._turn = threading.Lock()
 
     def begin(self, text: str) -> None:
         """Note that the service does not answer."""
         with self._turn:
-            known, self._away = self._away, True
+            known, self._since = self._since is not None, self._since or time.monotonic()
         if not known:
             self.notice(text)
 
-    def end(self) -> None:
-        """Note that it answers."""
+    def end(self, asked: float) -> None:
+        """Note that it answers what it was asked at a time: an answer from before the outage does not end it."""
         with self._turn:
-            known, self._away = self._away, False
+            known = self._since is not None and asked >= self._since
+            if known:
+                self._since = None
         if known:
             self.notice("slipway: the service answers again")
 
@@ -308,7 +311,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[httpx.Response]:
         """Open one answer for reading; every failure comes out as a SlipwayError."""
-        what = f"{method} {path}"
+        what, asked = f"{method} {path}", time.monotonic()
         try:
             sent: dict[str, Any] = {"json": body, "headers": headers}
             if content is not None:
@@ -317,7 +320,7 @@ class Transport:
             with self._http.stream(method, "/api/v1" + path, params=params, **sent) as response:
                 if not response.is_success:
                     raise _refusal(response, what)
-                self._outage.end()
+                self._outage.end(asked)
                 yield response
         except httpx.InvalidURL as error:
             raise InternalError(f"{what}: {error}") from error

@@ -89,7 +89,7 @@ class _Shown:
             if not self._lost:
                 self._screen.urgent(text)
             self._lost = True
-        else:
+        elif kind == "step" or self._line.in_place:  # a look is for what changes: elsewhere the step stands there
             self._step = text or self._step
             self._stand()
 
